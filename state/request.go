@@ -25,6 +25,8 @@ type Request struct {
 	Op     Operation
 	Cause  string   // free text of the caller, or a restart cause
 	Claims []uint32 // further uids that asked for the same
+	// OwnerLeft says that Key.UID has withdrawn and only Claims still want it.
+	OwnerLeft bool
 
 	Status Status
 	Reason string
