@@ -1,0 +1,148 @@
+package powerconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+)
+
+// FileName returns the name of a host's file.
+func FileName(host int) string { return fmt.Sprintf("power-config-host%d.json", host) }
+
+// Load reads the file of a host from dir. Warnings are to be logged; with an
+// error, which joins one [*Error] for each thing that is wrong, no line of the
+// host may be driven.
+func Load(dir string, host int) (Config, []Warning, error) {
+	path := filepath.Join(dir, FileName(host))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, nil, fmt.Errorf("power configuration of host %d cannot be read: %w", host, err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads a file's text, as [Load] does; file is the name that messages
+// show.
+func Parse(file string, data []byte) (Config, []Warning, error) {
+	p := &parser{file: file, data: data, config: defaults()}
+	blank, err := jsonpos.Blank(data)
+	if err != nil {
+		return Config{}, nil, p.syntax(err)
+	}
+	p.data = blank // same offsets, and messages quote no comments
+	root, err := jsonpos.Parse(blank)
+	if err != nil {
+		return Config{}, nil, p.syntax(err)
+	}
+	p.root(root)
+	if err := errors.Join(p.errs...); err != nil {
+		return Config{}, p.warnings, err
+	}
+	return p.config, p.warnings, nil
+}
+
+type parser struct {
+	file     string
+	data     []byte
+	config   Config
+	warnings []Warning
+	errs     []error
+}
+
+func (p *parser) syntax(err error) error {
+	var syntax *jsonpos.SyntaxError
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	return &Error{File: p.file, At: jsonpos.PositionOf(p.data, syntax.Offset), Text: "not valid JSON: " + syntax.Text}
+}
+
+func (p *parser) warn(offset int, format string, args ...any) {
+	p.warnings = append(p.warnings, Warning{p.file, jsonpos.PositionOf(p.data, offset), fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) fail(offset int, format string, args ...any) {
+	p.errs = append(p.errs, &Error{p.file, jsonpos.PositionOf(p.data, offset), fmt.Sprintf(format, args...)})
+}
+
+// section reads the value of one key of the file's top level.
+type section struct {
+	key  string
+	kind jsonpos.Kind
+	read func(*parser, *jsonpos.Node)
+}
+
+var sections = []section{
+	{"gpio_configs", jsonpos.Array, (*parser).signals},
+	{"timing_configs", jsonpos.Object, (*parser).timings},
+	{"event_configs", jsonpos.Object, (*parser).events},
+}
+
+func (p *parser) root(n *jsonpos.Node) {
+	if n.Kind != jsonpos.Object {
+		p.fail(n.Offset, "the file is %s, not an object", n.Kind)
+		return
+	}
+	for _, m := range p.members(n) {
+		i := slices.IndexFunc(sections, func(s section) bool { return s.key == m.Key })
+		switch {
+		case i < 0:
+			p.warn(m.Offset, "unknown key %q is ignored", m.Key)
+		case m.Value.Kind != sections[i].kind:
+			p.fail(m.Value.Offset, "%s is %s, not %s", m.Key, m.Value.Kind, sections[i].kind)
+		default:
+			sections[i].read(p, m.Value)
+		}
+	}
+	p.mandatory(n)
+}
+
+func (p *parser) mandatory(n *jsonpos.Node) {
+	var missing []string
+	for name, f := range signals {
+		if _, ok := p.config.Signals[name]; f.mandatory && !ok {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		p.fail(n.Offset, "gpio_configs has no usable entry for %s; the host cannot be driven without",
+			strings.Join(missing, ", "))
+	}
+}
+
+// members returns the members of an object, without all but the last of those
+// with the same key: x86-power-control takes the last.
+func (p *parser) members(n *jsonpos.Node) []jsonpos.Member {
+	last := make(map[string]int, len(n.Members))
+	for i, m := range n.Members {
+		last[m.Key] = i
+	}
+	var kept []jsonpos.Member
+	for i, m := range n.Members {
+		if last[m.Key] != i {
+			p.warn(m.Offset, "%q is there twice; the last one counts", m.Key)
+			continue
+		}
+		kept = append(kept, m)
+	}
+	return kept
+}
+
+func (p *parser) events(n *jsonpos.Node) {
+	for _, m := range p.members(n) {
+		switch {
+		case m.Key != "NMIWhenPoweredOff":
+			p.warn(m.Offset, "unknown key event_configs.%s is ignored", m.Key)
+		case m.Value.Kind != jsonpos.Bool:
+			p.fail(m.Value.Offset, "event_configs.%s is %s, not true or false", m.Key, m.Value.Kind)
+		default:
+			p.config.NMIWhenPoweredOff = m.Value.Bool
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package powerconfig
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+)
+
+func (p *parser) signals(n *jsonpos.Node) {
+	for i, e := range n.Elems {
+		if e.Kind != jsonpos.Object {
+			p.fail(e.Offset, "gpio_configs[%d] is %s, not an object", i, e.Kind)
+			continue
+		}
+		p.signal(fmt.Sprintf("gpio_configs[%d]", i), e)
+	}
+	p.sharedLines()
+}
+
+// entry is one element of gpio_configs on its way to a Signal.
+type entry struct {
+	*parser
+	node    *jsonpos.Node
+	where   string // for messages: the signal's name, or its index while that is unknown
+	members []jsonpos.Member
+	facts   signalFacts
+	signal  Signal
+}
+
+func (p *parser) signal(where string, n *jsonpos.Node) {
+	e := &entry{parser: p, node: n, where: where, members: p.members(n)}
+	name := e.get("Name")
+	if name == nil {
+		p.warn(n.Offset, "%s has no Name and is ignored", where)
+		return
+	}
+	facts, known := signals[name.Text]
+	if name.Kind != jsonpos.String || !known {
+		p.fail(name.Offset, "%s: Name is %s, which is no signal", where, name.Source(p.data, 40))
+		return
+	}
+	e.where, e.facts = name.Text, facts
+	e.signal = Signal{
+		Name: name.Text, Output: facts.output, Level: facts.level, Offset: -1,
+		At: jsonpos.PositionOf(p.data, n.Offset),
+	}
+	before := len(p.errs)
+	if present := e.read(); len(p.errs) > before || !present {
+		return
+	}
+	if old, twice := p.config.Signals[e.where]; twice {
+		p.warn(n.Offset, "%s is there twice; this one replaces the one at %s", e.where, old.At)
+	}
+	p.config.Signals[e.where] = e.signal
+}
+
+// sharedLines warns of a line that two signals name: a line has one owner, so
+// the second request of it will fail.
+func (p *parser) sharedLines() {
+	type place struct {
+		chip, line string
+		offset     int
+	}
+	owner := make(map[place]string)
+	for _, name := range slices.Sorted(maps.Keys(p.config.Signals)) {
+		s := p.config.Signals[name]
+		at := place{s.Chip, s.Line, s.Offset}
+		first, taken := owner[at]
+		if taken && s.DBus == nil {
+			p.warnings = append(p.warnings, Warning{p.file, s.At, fmt.Sprintf("%s and %s are the same line", first, name)})
+		}
+		if s.DBus == nil {
+			owner[at] = name
+		}
+	}
+}
+
+func (e *entry) get(key string) *jsonpos.Node {
+	for _, m := range e.members {
+		if m.Key == key {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// read fills in the signal and reports whether the board has it.
+func (e *entry) read() bool {
+	typ := e.get("Type")
+	switch {
+	case typ == nil:
+		e.fail(e.node.Offset, `%s has no Type; it must be "GPIO" or "DBUS"`, e.where)
+	case typ.Text == "GPIO":
+		return e.gpio()
+	case typ.Text == "DBUS":
+		return e.dbus()
+	default:
+		e.fail(typ.Offset, `%s: Type is %s, not "GPIO" or "DBUS"`, e.where, typ.Source(e.data, 40))
+	}
+	return false
+}
+
+var gpioKeys = []string{
+	"Name", "Type", "LineName", "Polarity", "chip", "offset", "bias", "drive", "debounce", "idle", "level",
+}
+
+func (e *entry) gpio() bool {
+	e.unknownKeys(gpioKeys)
+	line := e.get("LineName")
+	switch {
+	case line != nil && line.Kind == jsonpos.String:
+		e.signal.Line = line.Text
+	case line != nil:
+		e.fail(line.Offset, "%s: LineName is %s, not a string", e.where, line.Kind)
+	case e.get("offset") == nil:
+		e.fail(e.node.Offset, "%s has no LineName and no chip and offset", e.where)
+	}
+	e.polarity()
+	e.own()
+	if e.signal.Line == "" && e.signal.Offset < 0 {
+		e.warn(e.node.Offset, "%s has an empty LineName: the board is taken not to have it", e.where)
+		return false
+	}
+	return true
+}
+
+func (e *entry) polarity() {
+	n := e.get("Polarity")
+	switch {
+	case n == nil:
+		e.fail(e.node.Offset, `%s has no Polarity; it must be "ActiveLow" or "ActiveHigh"`, e.where)
+	case n.Text == "ActiveLow", n.Text == "ActiveHigh":
+		e.signal.ActiveLow = n.Text == "ActiveLow"
+	default:
+		e.fail(n.Offset, `%s: Polarity is %s, not "ActiveLow" or "ActiveHigh"`, e.where, n.Source(e.data, 40))
+	}
+}
+
+// own reads the keys that x86-power-control does not know.
+func (e *entry) own() {
+	s := &e.signal
+	if n := e.get("chip"); n != nil {
+		if n.Kind != jsonpos.String || n.Text == "" {
+			e.fail(n.Offset, "%s: chip is %s, not a chip's label", e.where, n.Source(e.data, 40))
+		}
+		s.Chip = n.Text
+	}
+	if n := e.get("offset"); n != nil {
+		v, err := strconv.ParseUint(n.Text, 10, 32)
+		if n.Kind != jsonpos.Number || err != nil || v > math.MaxInt32 {
+			e.fail(n.Offset, "%s: offset is %s, not a line's number", e.where, n.Source(e.data, 40))
+		} else if s.Chip == "" {
+			e.fail(n.Offset, "%s: offset needs chip", e.where)
+		}
+		s.Offset = int(v)
+	}
+	s.Bias = word(e, "bias", true, "every line", []string{"as-is", "disabled", "pull-up", "pull-down"}, s.Bias)
+	s.Drive = word(e, "drive", s.Output, "outputs", []string{"push-pull", "open-drain", "open-source"}, s.Drive)
+	e.level()
+	s.Idle = word(e, "idle", s.Output && !s.Level, "pulse outputs", []string{"release", "hold"}, s.Idle)
+	e.debounce()
+}
+
+// word reads a key whose value is one of words, in the order of T's constants.
+func word[T ~uint8](e *entry, key string, applies bool, to string, words []string, unset T) T {
+	n := e.get(key)
+	if n == nil {
+		return unset
+	}
+	if !applies {
+		e.fail(n.Offset, "%s: %s is for %s only", e.where, key, to)
+		return unset
+	}
+	i := slices.Index(words, n.Text)
+	if n.Kind != jsonpos.String || i < 0 {
+		e.fail(n.Offset, "%s: %s is %s; allowed: %q", e.where, key, n.Source(e.data, 40), words)
+		return unset
+	}
+	return T(i)
+}
+
+func (e *entry) level() {
+	n := e.get("level")
+	switch {
+	case n == nil:
+	case !e.facts.output:
+		e.fail(n.Offset, "%s: level is for outputs only", e.where)
+	case n.Kind != jsonpos.Bool:
+		e.fail(n.Offset, "%s: level is %s, not true or false", e.where, n.Source(e.data, 40))
+	default:
+		e.signal.Level = n.Bool
+	}
+}
+
+// maxDebounce bounds the debounce of an input; a longer one would hide a
+// power loss.
+const maxDebounce = time.Second
+
+func (e *entry) debounce() {
+	n := e.get("debounce")
+	if n == nil {
+		return
+	}
+	if e.facts.output {
+		e.fail(n.Offset, "%s: debounce is for inputs only", e.where)
+		return
+	}
+	d, err := time.ParseDuration(n.Text)
+	if n.Kind != jsonpos.String || err != nil || d < 0 || d > maxDebounce {
+		e.fail(n.Offset, `%s: debounce is %s; allowed: a duration from "0s" to %q, for example "5ms"`,
+			e.where, n.Source(e.data, 40), maxDebounce)
+		return
+	}
+	e.signal.Debounce = d
+}
+
+var dbusKeys = []string{"Name", "Type", "DbusName", "Path", "Interface", "Property", "MatchRegex", "Polarity"}
+
+func (e *entry) dbus() bool {
+	e.unknownKeys(dbusKeys)
+	if n := e.get("Polarity"); n != nil {
+		e.warn(n.Offset, "%s: Polarity is ignored for Type \"DBUS\": true means asserted", e.where)
+	}
+	if e.facts.output && !e.facts.mandatory {
+		e.warn(e.node.Offset, "%s is an output and cannot be of Type \"DBUS\"; it is ignored", e.where)
+		return false
+	}
+	if e.facts.output {
+		e.fail(e.node.Offset, "%s is an output and cannot be of Type \"DBUS\"", e.where)
+		return false
+	}
+	e.signal.DBus = &Property{
+		Service: e.text("DbusName"), Path: e.text("Path"), Interface: e.text("Interface"), Name: e.text("Property"),
+	}
+	if n := e.get("MatchRegex"); n != nil {
+		e.signal.DBus.Match = e.regex(n)
+	}
+	return true
+}
+
+func (e *entry) text(key string) string {
+	n := e.get(key)
+	if n == nil || n.Kind != jsonpos.String || n.Text == "" {
+		e.fail(e.node.Offset, "%s: Type \"DBUS\" needs %s, a string that is not empty", e.where, key)
+		return ""
+	}
+	return n.Text
+}
+
+// regex compiles an ECMAScript expression that must match as a whole. The
+// syntax that Go does not have (look-around, back-references) is an error.
+func (e *entry) regex(n *jsonpos.Node) *regexp.Regexp {
+	if n.Kind != jsonpos.String {
+		e.fail(n.Offset, "%s: MatchRegex is %s, not a string", e.where, n.Kind)
+		return nil
+	}
+	if _, err := regexp.Compile(n.Text); err != nil {
+		e.fail(n.Offset, "%s: MatchRegex %s cannot be used: %v", e.where, n.Source(e.data, 60), err)
+		return nil
+	}
+	return regexp.MustCompile(`\A(?:` + n.Text + `)\z`)
+}
+
+func (e *entry) unknownKeys(known []string) {
+	for _, m := range e.members {
+		if !slices.Contains(known, m.Key) {
+			e.warn(m.Offset, "%s: unknown key %q is ignored", e.where, m.Key)
+		}
+	}
+}
