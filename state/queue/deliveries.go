@@ -12,7 +12,7 @@ import (
 // Logged is one delivery as it arrived, repeats and refusals included.
 type Logged struct {
 	At      state.Instant
-	Key     state.Key // of a property write: of the request that it made or joined
+	Key     state.Key // of a property write: that of the request it made or joined
 	Op      state.Operation
 	Outcome Outcome
 	Seq     uint64 // of its request, 0 = none
@@ -26,14 +26,23 @@ type deliveryLog struct {
 	ring []Logged
 }
 
-func (l *deliveryLog) add(now state.Instant, d *Delivery, a Answer) {
-	if l.max <= 0 || d.Adopted {
+// note logs one delivery and its answer.
+func (q *Queue) note(now state.Instant, d *Delivery, a Answer) {
+	if q.log.max <= 0 || d.Adopted {
 		return
 	}
 	e := Logged{At: now, Key: d.Key, Op: d.Op, Outcome: a.Outcome, Seq: a.Seq}
-	if d.Property {
-		e.Key = state.Key{UID: d.Key.UID, Client: state.PropertyClient, Request: strconv.FormatUint(a.Seq, 10)}
+	switch r := q.find(a.Seq); {
+	case !d.Property:
+	case r != nil:
+		e.Key = r.key()
+	default: // each refused write is an intent of its own
+		e.Key.Client, e.Key.Request = state.PropertyClient, "refused-"+strconv.FormatUint(q.counters.Refused, 10)
 	}
+	q.log.add(e)
+}
+
+func (l *deliveryLog) add(e Logged) {
 	if len(l.ring) < l.max {
 		l.ring = append(l.ring, e)
 		return
@@ -70,6 +79,10 @@ func WriteTrace(w io.Writer, deliveries []Logged) error {
 	if err := out.Write(TraceColumns()); err != nil {
 		return fmt.Errorf("queue: write trace: %w", err)
 	}
+	late := map[uint64]bool{} // sequences: a repeat is delayed like its request
+	for _, d := range deliveries {
+		late[d.Seq] = late[d.Seq] || d.Seq != 0 && d.Delayed
+	}
 	seen := map[state.Key]bool{}
 	for _, d := range deliveries {
 		at := (d.At.Boot - deliveries[0].At.Boot).Seconds()
@@ -78,7 +91,7 @@ func WriteTrace(w io.Writer, deliveries []Logged) error {
 		err := out.Write([]string{
 			strconv.FormatFloat(at, 'f', -1, 64),
 			strconv.FormatUint(uint64(d.Key.UID), 10) + ":" + d.Key.Client, d.Key.Request,
-			d.Op.String(), bit(again), bit(d.Delayed),
+			d.Op.String(), bit(again), bit(late[d.Seq]),
 		})
 		if err != nil {
 			return fmt.Errorf("queue: write trace: %w", err)

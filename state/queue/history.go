@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -101,7 +102,7 @@ func (q *Queue) Restore(now state.Instant, req state.Request, extra Restored) {
 		accepted: stampOf(req.Accepted), started: stampOf(req.Started), ended: stampOf(req.Ended),
 	}
 	if req.Cause != "" || len(req.Claims) > 0 || len(req.Superseded) > 0 || req.Expires != 0 || req.OwnerLeft {
-		r.rare = &rare{cause: req.Cause, claims: req.Claims, superseded: req.Superseded,
+		r.rare = &rare{cause: req.Cause, claims: slices.Clone(req.Claims), superseded: slices.Clone(req.Superseded),
 			expires: int64(req.Expires), ownerLeft: req.OwnerLeft}
 	}
 	if req.Status.Final() {

@@ -137,7 +137,7 @@ func (q *Queue) Admit(now state.Instant, d Delivery, nextSeq func() uint64) Answ
 	case Conflict, Busy, Full:
 		q.counters.Refused++
 	}
-	q.log.add(now, &d, a)
+	q.note(now, &d, a)
 	return a
 }
 

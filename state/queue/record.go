@@ -134,8 +134,8 @@ func (r *record) copy() state.Request {
 	}
 	if r.rare != nil {
 		out.Cause = r.rare.cause
-		out.Claims = slices.Clone(r.rare.claims)
-		out.Superseded = slices.Clone(r.rare.superseded)
+		out.Claims = append([]uint32(nil), r.rare.claims...)
+		out.Superseded = append([]uint64(nil), r.rare.superseded...)
 		out.Expires = time.Duration(r.rare.expires)
 		out.OwnerLeft = r.rare.ownerLeft
 	}
