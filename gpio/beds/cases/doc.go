@@ -1,0 +1,2 @@
+// Package cases holds the acceptance cases of the test beds.
+package cases

@@ -1,0 +1,130 @@
+package gpio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Kinds of boards in a mark.
+const (
+	markChardev = "chardev"
+	markVirtual = "virtual"
+)
+
+// mark describes an output that may be asserted, well enough for another
+// process to release it.
+type mark struct {
+	Kind   string `json:"kind"`
+	Board  int    `json:"board"` // host number
+	Signal string `json:"signal"`
+	PID    int    `json:"pid"`
+
+	// Of a real line.
+	Chip      string `json:"chip,omitempty"` // label
+	Dev       string `json:"dev,omitempty"`  // character device
+	Offset    int    `json:"offset,omitempty"`
+	Line      string `json:"line,omitempty"` // name
+	ActiveLow bool   `json:"activeLow,omitempty"`
+	Drive     string `json:"drive,omitempty"`
+	Bias      string `json:"bias,omitempty"`
+}
+
+// marks is the directory <run-dir>/pulses. Each pulse has a file of its own,
+// so that no two of them share a write.
+type marks struct{ dir string }
+
+func newMarks(runDir string) marks { return marks{filepath.Join(runDir, "pulses")} }
+
+func (m marks) path(board int, signal string) string {
+	return filepath.Join(m.dir, strconv.Itoa(board)+"-"+signal+".json")
+}
+
+// put writes the mark before the line is asserted.
+func (m marks) put(k mark) error {
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return fmt.Errorf("pulse mark: %w", err)
+	}
+	k.PID = os.Getpid()
+	return writeJSON(m.path(k.Board, k.Signal), k)
+}
+
+// drop removes the mark after the line is released.
+func (m marks) drop(k mark) error {
+	err := os.Remove(m.path(k.Board, k.Signal))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// list returns the marks of all boards. Files that hold no mark are reported
+// in the error, and do not hide the others.
+func (m marks) list() ([]mark, error) {
+	names, err := os.ReadDir(m.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gpio: pulse marks: %w", err)
+	}
+	var all []mark
+	var errs []error
+	for _, n := range names {
+		if !strings.HasSuffix(n.Name(), ".json") {
+			continue // half a write: its line was never asserted
+		}
+		var k mark
+		raw, err := os.ReadFile(filepath.Join(m.dir, n.Name()))
+		if err == nil {
+			err = json.Unmarshal(raw, &k)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("gpio: pulse mark %s: %w", n.Name(), err))
+			continue
+		}
+		all = append(all, k)
+	}
+	return all, errors.Join(errs...)
+}
+
+// ReleaseMarked releases every line that a dead process left marked under
+// runDir, real or simulated, and only then removes the marks. It touches no
+// other line and needs no bus: it is `bmcstated --release-lines`, and the first
+// act of the daemon itself, before it opens a [Board]. A mark whose line could
+// not be released, for instance because a living process holds it ([ErrBusy]),
+// stays, and its error is in the result.
+func ReleaseMarked(runDir string, log *slog.Logger) error {
+	m := newMarks(runDir)
+	all, err := m.list()
+	errs := []error{err}
+	for _, k := range all {
+		if err := releaseMark(runDir, k); err != nil {
+			log.Error("marked line not released", "signal", k.Signal, "host", k.Board, "err", err)
+			errs = append(errs, err)
+			continue
+		}
+		log.Warn("released a line that a dead process had marked", "signal", k.Signal, "host", k.Board, "pid", k.PID)
+		if err := m.drop(k); err != nil {
+			errs = append(errs, fmt.Errorf("gpio: pulse mark of %s: %w", k.Signal, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func releaseMark(runDir string, k mark) error {
+	switch k.Kind {
+	case markVirtual:
+		return releaseVirtual(runDir, k)
+	case markChardev:
+		return releaseChardev(k)
+	default:
+		return fmt.Errorf("gpio: pulse mark of %s: unknown kind %q: remove it by hand once the line is released", k.Signal, k.Kind)
+	}
+}

@@ -1,0 +1,152 @@
+package gpio_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/bmcstate/bmcstate/gpio"
+)
+
+// victimEnv makes the test binary a process that opens the board in this
+// directory, presses PowerOut, and kills itself at the point named by
+// victimPoint.
+const (
+	victimEnv   = "GPIO_TEST_VICTIM"
+	victimPoint = "GPIO_TEST_POINT"
+)
+
+func victim() error {
+	v, err := gpio.OpenVirtual(gpio.VirtualOptions{
+		RunDir: os.Getenv(victimEnv),
+		Config: gpio.VirtualConfig{Scale: 0.5, SlotPower: true},
+		Hook: func(p gpio.Point, _ string) {
+			if string(p) == os.Getenv(victimPoint) {
+				_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
+				select {}
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	err = errors.Join(v.Pulse(ctx, gpio.PowerOut, 20*ms, false), v.SetLevel(ctx, gpio.SlotPower, true))
+	return errors.Join(err, v.Close())
+}
+
+func markFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "pulses", "*.json"))
+	require.NoError(t, err)
+	return files
+}
+
+// kill runs a victim on dir that dies at point.
+func kill(t *testing.T, dir string, point gpio.Point) {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(deadline(t), exe)
+	cmd.Env = append(os.Environ(), victimEnv+"="+dir, victimPoint+"="+string(point))
+	cmd.Stderr = os.Stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, "signal: killed", exit.Error())
+}
+
+func TestNoLineStaysPressedAfterDeath(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for _, p := range gpio.Points() {
+		t.Run(string(p), func(t *testing.T) {
+			dir := t.TempDir()
+			kill(t, dir, p)
+			died := gpio.BootTime()
+			c, err := gpio.ReadChassis(dir, 0)
+			require.NoError(t, err)
+			if c.Wires[gpio.PowerOut] {
+				require.Len(t, markFiles(t, dir), 1, "asserted without a mark")
+			}
+			require.NoError(t, gpio.ReleaseMarked(dir, log))
+			require.Empty(t, markFiles(t, dir))
+
+			wires, err := gpio.ReadWires(dir, 0)
+			require.NoError(t, err)
+			down := false
+			for _, w := range wires {
+				if w.Signal == gpio.PowerOut {
+					down = w.Asserted
+					assert.Less(t, w.At, died+time.Second, "released later than a second after the death")
+				}
+			}
+			require.False(t, down)
+			before := len(wires)
+			require.NoError(t, gpio.ReleaseMarked(dir, log))
+			open(t, dir, gpio.VirtualConfig{Scale: 0.5, SlotPower: true})
+			wires, err = gpio.ReadWires(dir, 0)
+			require.NoError(t, err)
+			for _, w := range wires[before:] {
+				assert.NotEqual(t, gpio.PowerOut, w.Signal, "a second release or a start moved the line")
+			}
+		})
+	}
+}
+
+func TestUnreleasedLineStaysAssertedAndIsOverridden(t *testing.T) {
+	dir := t.TempDir()
+	kill(t, dir, gpio.AfterAssert)
+	require.Eventually(t, func() bool {
+		c, err := gpio.ReadChassis(dir, 0)
+		require.NoError(t, err)
+		require.True(t, c.Wires[gpio.PowerOut])
+		wires, err := gpio.ReadWires(dir, 0)
+		require.NoError(t, err)
+		last := wires[len(wires)-1]
+		return last.Signal == gpio.PowerOk && !last.Asserted
+	}, patience, 5*ms, "a button held for too long cuts the power")
+	require.NoError(t, gpio.ReleaseMarked(dir, slog.New(slog.DiscardHandler)))
+	awaitWire(t, dir, gpio.PowerOut, false)
+}
+
+func TestReleaseMarkedReportsWhatItCannotRead(t *testing.T) {
+	dir := t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	require.NoError(t, gpio.ReleaseMarked(dir, log), "no mark")
+	kill(t, dir, gpio.AfterAssert)
+	pulses := filepath.Join(dir, "pulses")
+	require.NoError(t, os.WriteFile(filepath.Join(pulses, "0-Bad.json"), []byte("{"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(pulses, "0-Odd.json"), []byte(`{"kind":"odd","signal":"Odd"}`), 0o644))
+	err := gpio.ReleaseMarked(dir, log)
+	require.ErrorContains(t, err, "0-Bad.json")
+	require.ErrorContains(t, err, `unknown kind "odd"`)
+	awaitWire(t, dir, gpio.PowerOut, false)
+}
+
+func TestReleaseMarkedWithoutItsBoard(t *testing.T) {
+	dir := t.TempDir()
+	kill(t, dir, gpio.AfterAssert)
+	require.NoError(t, os.Remove(filepath.Join(dir, "board0.json")))
+	require.NoError(t, gpio.ReleaseMarked(dir, slog.New(slog.DiscardHandler)))
+	require.Empty(t, markFiles(t, dir))
+}
+
+func TestPulseWithoutRoomForItsMarkMovesNothing(t *testing.T) {
+	dir := t.TempDir()
+	v := open(t, dir, gpio.VirtualConfig{})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pulses"), nil, 0o644))
+	err := v.Pulse(deadline(t), gpio.PowerOut, ms, false)
+	var le *gpio.LineError
+	require.ErrorAs(t, err, &le)
+	require.Equal(t, "mark", le.Op)
+	require.Empty(t, widths(t, dir, gpio.PowerOut))
+}
