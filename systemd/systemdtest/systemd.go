@@ -2,6 +2,7 @@ package systemdtest
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +67,7 @@ type Systemd struct {
 	unhung  *sync.Cond
 	called  *sync.Cond
 	conn    *godbus.Conn // nil while absent
+	socket  net.Conn     // of conn
 	hung    bool
 	units   map[string]*Unit
 	scripts map[string]Script
@@ -115,7 +117,12 @@ func New(t testing.TB, address string) *Systemd {
 // are as they were; nobody is subscribed.
 func (s *Systemd) Arrive() {
 	s.t.Helper()
-	conn, err := godbus.Dial(s.address)
+	path, _, _ := strings.Cut(strings.TrimPrefix(s.address, "unix:path="), ",")
+	socket, err := net.Dial("unix", path)
+	var conn *godbus.Conn
+	if err == nil {
+		conn, err = godbus.NewConn(socket)
+	}
 	if err == nil {
 		err = conn.Auth(nil)
 	}
@@ -129,7 +136,7 @@ func (s *Systemd) Arrive() {
 	conn.Eavesdrop(in)
 	owned := make(chan error, 1)
 	s.mu.Lock()
-	s.conn = conn
+	s.conn, s.socket = conn, socket
 	clear(s.clients)
 	s.mu.Unlock()
 	s.wg.Go(func() { s.loop(conn, in, owned) })
@@ -147,16 +154,18 @@ func (s *Systemd) Arrive() {
 // Leave takes the double off the bus, with what it had not read.
 func (s *Systemd) Leave() {
 	s.mu.Lock()
-	conn := s.conn
-	s.conn = nil
+	socket := s.socket
+	s.conn, s.socket = nil, nil
 	for _, timer := range s.late {
 		timer.Stop()
 	}
 	s.late = nil
 	s.unhung.Broadcast()
 	s.mu.Unlock()
-	if conn != nil {
-		_ = conn.Close()
+	if socket != nil {
+		// Not conn.Close: the library's reader may then send on the channel that
+		// Close has closed. When the reader itself sees the end, it does not.
+		_ = socket.Close()
 	}
 }
 
