@@ -119,7 +119,9 @@ func getEntry(payload []byte, h *header) (Entry, error) {
 	at := r.instant(originOf(h.at))
 	e.Boot, e.Wall = at.Boot, at.Wall
 	e.Domain = int(r.int())
-	e.Request = e.Seq - uint64(r.int())
+	if e.Request = e.Seq - uint64(r.int()); e.Request > e.Seq {
+		r.fail("sequence")
+	}
 	switch e.Kind {
 	case KindAccepted:
 		e.Accepted = getRequest(&r, e.Request, originOf(at))
@@ -164,7 +166,7 @@ func getTime(r *reader, o origin) time.Duration {
 	if !r.flag() {
 		return 0
 	}
-	return time.Duration(o.boot+r.int()) * time.Microsecond
+	return r.boot(o.boot + r.int())
 }
 
 // Bits of a request's flag byte.

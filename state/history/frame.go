@@ -62,7 +62,8 @@ func nextFrame(b []byte, seed uint32) (payload []byte, size int, err error) {
 	payload = b[frameHead : frameHead+int(n)]
 	good := crc32.Update(seed, castagnoli, payload) == binary.LittleEndian.Uint32(b[frameHead+int(n):])
 	switch {
-	case good && b[size-1] == endMark:
+	case good && (b[size-1] == endMark || b[size-1] == 0):
+		// A zero in place of the mark is a tail that lost its last byte only.
 		return payload, size, nil
 	case !good && content < size:
 		return nil, 0, fmt.Errorf("%w: zero-filled within a record", errTorn)

@@ -200,7 +200,7 @@ func nextLimit(rest []storedFile) (uint64, bool) {
 
 func (s *scan) snapshot(live []storedFile, i int) bool {
 	f := &live[i]
-	r := snapReader{fold: s.fold}
+	r := snapReader{fold: s.fold, last: f.hdr.prev}
 	err := walk(f, r.take)
 	if err == nil && !r.ended {
 		err = fmt.Errorf("%w: its end is missing", errDamaged)

@@ -111,6 +111,7 @@ func (s *snapWriter) request(r *Record) {
 // snapReader puts a snapshot's records into a fold.
 type snapReader struct {
 	fold  *folder
+	last  uint64 // sequence up to which the snapshot goes
 	n     uint64
 	ended bool
 }
@@ -124,7 +125,7 @@ func (s *snapReader) take(payload []byte) error {
 	s.n++
 	switch kind {
 	case snapBoot:
-		id, last := s.fold.text.of(r.text()), getMicros(&r)
+		id, last := s.fold.text.of(r.text()), r.boot(r.int())
 		s.fold.boot(id, last)
 	case snapRequest:
 		rec := s.request(&r)
@@ -154,6 +155,9 @@ func (s *snapReader) boot(i uint64) string {
 
 func (s *snapReader) request(r *reader) Record {
 	seq := r.uint()
+	if _, twice := s.fold.index[seq]; twice || seq > s.last {
+		r.fail("sequence")
+	}
 	rec := Record{Last: r.uint(), Domain: int(r.int()), Verdict: state.Verdict(r.byte())}
 	rec.Boot, rec.EndedBoot = s.boot(r.uint()), s.boot(r.uint())
 	rec.Request = getRequest(r, seq, origin{})

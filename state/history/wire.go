@@ -125,11 +125,24 @@ func (r *reader) seqs() []uint64 { return getList[uint64](r) }
 func (r *reader) instant(o origin) state.Instant {
 	boot := r.int()
 	wall := o.wall + boot + r.int()
-	i := state.Instant{Boot: time.Duration(o.boot+boot) * time.Microsecond}
+	i := state.Instant{Boot: r.boot(o.boot + boot)}
 	if wall != 0 {
 		i.Wall = time.UnixMicro(wall).UTC()
 	}
 	return i
+}
+
+// maxBoot is more than any machine runs (142 years, in µs) and keeps the
+// arithmetic from overflowing.
+const maxBoot = 1 << 52
+
+// boot turns microseconds since boot into a duration.
+func (r *reader) boot(micros int64) time.Duration {
+	if micros < 0 || micros > maxBoot {
+		r.fail("time")
+		return 0
+	}
+	return time.Duration(micros) * time.Microsecond
 }
 
 // end reports what went wrong; bytes left over are wrong too.
@@ -139,5 +152,3 @@ func (r *reader) end() error {
 	}
 	return r.err
 }
-
-func getMicros(r *reader) time.Duration { return time.Duration(r.int()) * time.Microsecond }

@@ -207,3 +207,12 @@ func (q *Queue) evictable(now state.Instant, newcomer *uint32) *record {
 	}
 	return best
 }
+
+// Each calls do with the sequence of every record, oldest first.
+func (q *Queue) Each(do func(seq uint64)) {
+	for _, r := range q.order {
+		if !r.gone {
+			do(r.seq)
+		}
+	}
+}

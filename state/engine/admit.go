@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+// call is a call that waits for its request to be durable and, where the
+// executor is free, judged: a refusal by the state is then the call's answer.
+type call struct {
+	seq      uint64
+	property bool
+	repeated bool
+	reply    func(Answer)
+}
+
+// write admits a write of a Requested…Transition property.
+func (c *Core) write(ev Write) {
+	if ev.Object.Kind == state.KindBMC {
+		c.bmc.write(ev)
+		return
+	}
+	d := c.domainOf(ev.Object)
+	if d == nil {
+		c.refuse(ev.Reply, invalidArgument("there is no %s", ev.Object))
+		return
+	}
+	d.admit(queue.Delivery{
+		Key: state.Key{UID: ev.Caller.UID}, Object: ev.Object, Op: ev.Op, Conn: ev.Caller.Sender, Property: true,
+	}, ev.Reply)
+}
+
+// submit admits a request with a key of its own.
+func (c *Core) submit(ev Submit) {
+	d := c.domain(ev.Domain)
+	d.admit(queue.Delivery{
+		Key:    state.Key{UID: ev.Caller.UID, Client: ev.Client, Request: ev.Request},
+		Object: d.object(ev.Op), Op: ev.Op, Conn: ev.Caller.Sender, Cause: ev.Cause, Expires: ev.Expires,
+	}, ev.Reply)
+}
+
+func (c *Core) refuse(reply func(Answer), r *Refusal) {
+	c.emit(replyEffect{reply, Answer{Err: r}})
+}
+
+// admit decides about a delivery and journals what it accepts.
+func (d *domain) admit(dl queue.Delivery, reply func(Answer)) {
+	if d.barrier != 0 && dl.Op.Raising() {
+		d.core.refuse(reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
+		return
+	}
+	a := d.q.Admit(d.now(), dl, func() uint64 { return d.journalNew(dl) })
+	switch a.Outcome {
+	case queue.Accepted:
+		d.pending = append(d.pending, call{a.Seq, dl.Property, false, reply})
+	case queue.Repeat:
+		if a.Claimed {
+			d.journalClaim(a.Seq, dl.Key.UID, false)
+		}
+		d.pending = append(d.pending, call{a.Seq, dl.Property, true, reply})
+	default:
+		d.core.refuse(reply, refusal(a))
+	}
+}
+
+var refusalCodes = map[queue.Outcome]Code{
+	queue.Conflict: CodeIDConflict,
+	queue.Busy:     CodeBusy,
+	queue.Full:     CodeFull,
+}
+
+func refusal(a queue.Answer) *Refusal { return &Refusal{refusalCodes[a.Outcome], a.Text} }
+
+// journalNew journals a new request; the entry's sequence is the request's.
+// Nothing may act on it before the journal has it.
+func (d *domain) journalNew(dl queue.Delivery) uint64 {
+	e := history.Entry{Kind: history.KindAccepted, Domain: d.cfg.ID, Accepted: newRequest(d.now(), dl)}
+	seq := d.core.append(e, wait{what: waitAccept, domain: d})
+	w := d.core.waits[seq]
+	w.request = seq
+	d.core.waits[seq] = w
+	d.undurable[seq] = true
+	if dl.Op.Class() == state.Emergency {
+		d.awaitBarrier()
+	}
+	return seq
+}
+
+// newRequest is the record of a delivery before it has a sequence. The journal
+// fills that in, and as the request id of a property write.
+func newRequest(now state.Instant, dl queue.Delivery) state.Request {
+	r := state.Request{Key: dl.Key, Object: dl.Object, Op: dl.Op, Cause: dl.Cause, Status: state.Pending, Accepted: now}
+	if dl.Property {
+		r.Key.Client, r.Key.Request = state.PropertyClient, ""
+	}
+	if dl.Expires > 0 {
+		r.Expires = now.Boot + dl.Expires
+	}
+	return r
+}
+
+// accepted takes the journal's answer about a new request.
+func (d *domain) accepted(seq uint64, err error) {
+	req, ok := d.q.Get(seq)
+	if !ok {
+		return
+	}
+	if err != nil && req.Op.Class() == state.Emergency {
+		d.goWithoutJournal(seq)
+		return
+	}
+	delete(d.undurable, seq)
+	if err != nil {
+		d.q.Drop(seq)
+		d.answerAll(seq, unavailable(err))
+		return
+	}
+	if d.barrier == seq {
+		d.barrier, d.retryAt = 0, 0
+	}
+	d.durable(seq)
+}
+
+// durable lets a request be launched, and an urgent one overtake.
+func (d *domain) durable(seq uint64) {
+	d.q.Durable(seq)
+	d.touch(seq)
+	req, _ := d.q.Get(seq)
+	if req.Status != state.Pending {
+		return
+	}
+	switch req.Op.Class() {
+	case state.Emergency:
+		d.emergency(req)
+	case state.Forced:
+		d.forced(req)
+	}
+}
+
+// forced lets a forced request that could be launched overtake (DESIGN.md
+// §3.5). It cuts no running operation but a graceful wait.
+func (d *domain) forced(req state.Request) {
+	_, known := d.powered()
+	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
+	if !known || !v.Launches() {
+		return
+	}
+	graceful := d.run != nil && d.run.waitsForOS()
+	d.supersede(req.Seq, d.q.Overtaken(req.Seq, graceful))
+}
+
+// emergency ends what waits before a Chassis Off and lets it take over the
+// executor. What runs is taken over in [domain.takeOver], when no pulse that
+// must end first is asserted.
+func (d *domain) emergency(req state.Request) {
+	older := d.q.Overtaken(req.Seq, false)
+	if d.run != nil {
+		older = slices.DeleteFunc(older, func(s uint64) bool { return s == d.run.seq })
+	}
+	d.supersede(req.Seq, older)
+	on, _ := d.powered()
+	switch {
+	case d.run != nil && d.run.plan.Verdict != state.VerdictCutPower, d.run == nil && (on || d.press.raising):
+		d.preempt = req.Seq
+	}
+}
+
+// supersede ends older requests in favour of a newer one.
+func (d *domain) supersede(by uint64, victims []uint64) {
+	for _, seq := range d.q.Supersede(d.now(), by, victims) {
+		d.journalStatus(seq)
+		if d.run != nil && d.run.seq == seq {
+			d.abandon()
+		}
+	}
+	d.touch(by)
+	if len(victims) > 0 {
+		d.journalStatus(by)
+	}
+}
+
+// takeOver launches a Chassis Off at once, in the place of whatever waits.
+func (d *domain) takeOver() {
+	if d.preempt == 0 {
+		return
+	}
+	req, ok := d.q.Get(d.preempt)
+	if !ok || req.Status != state.Pending {
+		d.preempt = 0
+		return
+	}
+	on, _ := d.powered()
+	held := false
+	if d.run != nil {
+		held = d.run.pulsing == sequence.PowerOut && on
+		if d.run.pulsing != "" && !held {
+			return // the pulse ends first
+		}
+		d.supersede(req.Seq, []uint64{d.run.seq})
+	}
+	d.preempt, d.judging = 0, nil
+	powerUp := !on && d.press.raising
+	if !on && !powerUp {
+		return // nothing to cut: judged as the head, which it is now
+	}
+	d.launch(req, state.VerdictCutPower, powerUp)
+	d.run.takeOver = held
+}
+
+// journalClaim records that a uid joined a request, or gave it up.
+func (d *domain) journalClaim(seq uint64, uid uint32, gone bool) {
+	d.core.record(d, history.Entry{Kind: history.KindClaim, Domain: d.cfg.ID, Request: seq, Claim: history.Claim{UID: uid, Dropped: gone}})
+}
+
+// request admits a request of the daemon itself. Its id is the moment, which no
+// earlier run can have used.
+func (d *domain) request(client string, o state.Object, op state.Operation, cause state.RestartCause) {
+	id := fmt.Sprintf("%d-%d", d.now().WallMicros(), d.boot().Nanoseconds())
+	d.admit(queue.Delivery{
+		Key:    state.Key{Client: state.InternalPrefix + client, Request: id},
+		Object: o, Op: op, Cause: strconv.Itoa(int(cause)),
+	}, func(Answer) {})
+}
+
+// undecided reports whether a request is about to be judged: its callers are
+// answered when it has been.
+func (d *domain) undecided(seq uint64) bool {
+	return d.judging != nil && d.judging.seq == seq && d.boot() < d.judging.since+d.core.cfg.Times.Read
+}
+
+// ready takes out the calls that can be answered, and makes the requests that
+// their senders are told of the newest of their objects.
+func (d *domain) ready() []call {
+	var out []call
+	rest := d.pending[:0]
+	for _, c := range d.pending {
+		if d.undurable[c.seq] || d.undecided(c.seq) {
+			rest = append(rest, c)
+			continue
+		}
+		out = append(out, c)
+		if a := d.answerFor(c); a.Err == nil && a.Status != state.Invalid {
+			d.q.SetNewest(c.seq)
+		}
+	}
+	d.pending = rest
+	return out
+}
+
+func (d *domain) answerFor(c call) Answer {
+	req, ok := d.q.Get(c.seq)
+	if !ok {
+		return Answer{Err: unavailable(fmt.Errorf("the request is forgotten already"))}
+	}
+	a := Answer{Status: req.Status, Seq: req.Seq, Repeated: c.repeated}
+	_, a.Object = d.live[c.seq]
+	if !c.property {
+		return a
+	}
+	switch {
+	case req.Status == state.Invalid:
+		a.Err = notAllowed(req.Op, req.Reason)
+	case req.Status == state.Failed && !req.Launched:
+		a.Err = unavailable(fmt.Errorf("%s", req.Reason))
+	}
+	return a
+}
+
+func (d *domain) reply(calls []call) {
+	for _, c := range calls {
+		d.core.emit(replyEffect{c.reply, d.answerFor(c)})
+	}
+}
+
+// answerAll refuses every call that waits for a request.
+func (d *domain) answerAll(seq uint64, r *Refusal) {
+	rest := d.pending[:0]
+	for _, c := range d.pending {
+		if c.seq == seq {
+			d.core.refuse(c.reply, r)
+			continue
+		}
+		rest = append(rest, c)
+	}
+	d.pending = rest
+}

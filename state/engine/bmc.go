@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/queue"
+)
+
+// bmcDomain is the BMC's own domain in the journal; it has no queue object.
+const bmcDomain = -1
+
+var bmcObject = state.Object{Kind: state.KindBMC}
+
+// bmc is the BMC's own domain (DESIGN.md §3.2). A reboot is journalled, waits
+// while a line is asserted or a cycle stands between off and on, and has
+// succeeded once the boot id has changed.
+type bmc struct {
+	core      *Core
+	q         *queue.Queue
+	requested state.Operation
+	current   state.BMCState
+	hint      hint
+	cause     state.RebootCause
+	bootedAt  uint64 // ms since the epoch
+	going     uint64 // request that reboots the BMC
+	entry     uint64 // its journal entry
+	pending   []call
+	undurable map[uint64]bool
+	shown     state.BMC
+	once      bool
+}
+
+func newBMC(c *Core) bmc {
+	return bmc{
+		core: c, q: queue.New(queue.Config{}), requested: state.BMCNone,
+		current: state.BMCStateReady, cause: state.RebootCauseUnknown, undurable: map[uint64]bool{},
+	}
+}
+
+func (b *bmc) write(ev Write) {
+	if ev.Op == state.BMCNone {
+		b.requested = state.BMCNone
+		b.core.emitReplyLater(ev.Reply, Answer{})
+		return
+	}
+	dl := queue.Delivery{Key: state.Key{UID: ev.Caller.UID}, Object: bmcObject, Op: ev.Op, Conn: ev.Caller.Sender, Property: true}
+	a := b.q.Admit(b.core.now, dl, func() uint64 { return b.journalNew(dl) })
+	if a.Outcome != queue.Accepted && a.Outcome != queue.Repeat {
+		b.core.refuse(ev.Reply, refusal(a))
+		return
+	}
+	b.pending = append(b.pending, call{a.Seq, true, a.Outcome == queue.Repeat, ev.Reply})
+	if ev.Op == state.BMCHardReboot {
+		b.core.emit(releaseAllEffect{}) // systemd runs no ExecStopPost on that way
+	}
+}
+
+func (b *bmc) journalNew(dl queue.Delivery) uint64 {
+	seq := b.core.append(history.Entry{Kind: history.KindAccepted, Domain: bmcDomain, Accepted: newRequest(b.core.now, dl)},
+		wait{what: waitAccept})
+	w := b.core.waits[seq]
+	w.request = seq
+	b.core.waits[seq] = w
+	b.undurable[seq] = true
+	return seq
+}
+
+// accepted takes the journal's answer about a request and answers its callers.
+func (b *bmc) accepted(seq uint64, err error) {
+	delete(b.undurable, seq)
+	if err != nil {
+		b.q.Drop(seq)
+	} else {
+		b.q.Durable(seq)
+		b.q.SetNewest(seq)
+	}
+	rest := b.pending[:0]
+	for _, c := range b.pending {
+		switch {
+		case c.seq != seq:
+			rest = append(rest, c)
+		case err != nil:
+			b.core.refuse(c.reply, unavailable(err))
+		default:
+			req, _ := b.q.Get(seq)
+			b.requested = req.Op
+			b.core.emitReplyLater(c.reply, Answer{Status: req.Status, Seq: seq, Repeated: c.repeated})
+		}
+	}
+	b.pending = rest
+}
+
+// advance reboots as soon as nothing stands in the way.
+func (b *bmc) advance() {
+	for _, seq := range b.q.Expire(b.core.now) {
+		b.journalStatus(seq)
+	}
+	if b.hint.until != 0 && b.core.now.Boot >= b.hint.until {
+		b.hint = hint{}
+	}
+	head, ok := b.q.Head()
+	if !ok || b.going != 0 || head.Op == state.BMCReboot && b.core.midway() {
+		return
+	}
+	if err := b.q.Start(b.core.now, head.Seq); err != nil {
+		return // another reboot is on its way
+	}
+	b.going = head.Seq
+	b.entry = b.core.append(history.Entry{Kind: history.KindStarted, Domain: bmcDomain, Request: head.Seq},
+		wait{what: waitStep, request: head.Seq})
+}
+
+// midway reports whether some domain asserts a line or stands between off and
+// on of a cycle: a reboot now would leave a button pressed or a host off.
+func (c *Core) midway() bool {
+	for _, d := range c.domains {
+		if r := d.run; r != nil && (r.pulsing != "" || r.mode == modeJournal || r.current().AfterOff) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bmc) mayAct(request, entry uint64, err error) {
+	if b.going != request {
+		return
+	}
+	if err != nil {
+		b.end(state.Failed, "the journal did not take the start: "+err.Error())
+		return
+	}
+	req, _ := b.q.Get(request)
+	b.core.emit(rebootEffect{entry: entry, hard: req.Op == state.BMCHardReboot, seq: request})
+}
+
+// failed takes the platform's refusal: the state goes back to what is true.
+func (b *bmc) failed(ev rebootFailed) {
+	if b.going == ev.seq {
+		b.end(state.Failed, ev.err.Error())
+	}
+}
+
+func (b *bmc) end(status state.Status, reason string) {
+	seq := b.going
+	b.going = 0
+	if err := b.q.Finish(b.core.now, seq, status, reason); err != nil {
+		panic(fmt.Sprintf("engine: finish %d as %s: %v", seq, status, err))
+	}
+	b.journalStatus(seq)
+}
+
+func (b *bmc) journalStatus(seq uint64) {
+	req, ok := b.q.Get(seq)
+	if !ok {
+		return
+	}
+	b.core.append(history.Entry{Kind: history.KindStatus, Domain: bmcDomain, Request: seq, Status: req.Status, Reason: req.Reason},
+		wait{what: waitRecord, request: seq})
+}
+
+// set takes a write to one of the BMC's observed properties.
+func (b *bmc) set(ev Set) {
+	if ev.Prop == PropBMCState && state.BMCState(ev.Value) == state.BMCStateUpdateInProgress {
+		b.hint = hint{ev.Value, b.core.now.Boot + b.core.cfg.Times.Hint}
+	}
+}
+
+func (b *bmc) publish() {
+	if b.bootedAt == 0 {
+		b.bootedAt = uint64(b.core.now.Wall.Add(-b.core.now.Boot).UnixMilli())
+	}
+	v := state.BMC{Requested: b.requested, Current: b.current, LastRebootTime: b.bootedAt, LastRebootCause: b.cause}
+	switch {
+	case b.going != 0:
+		v.Current = state.BMCStateNotReady
+	case b.hint.until != 0:
+		v.Current = state.BMCState(b.hint.value)
+	}
+	if !b.once || v != b.shown {
+		b.once, b.shown = true, v
+		b.core.emit(publishBMC{v})
+	}
+}
+
+func (b *bmc) nextDeadline() time.Duration {
+	next := time.Duration(math.MaxInt64)
+	if t, ok := b.q.NextDeadline(); ok {
+		next = t
+	}
+	if b.hint.until != 0 {
+		next = min(next, b.hint.until)
+	}
+	return next
+}
+
+// recover takes the BMC's own records of an earlier run.
+func (b *bmc) recover(r *history.Record, bootID string, age time.Duration) {
+	b.q.Restore(b.core.now, r.Request, queue.Restored{Age: age})
+	if r.Status.Final() {
+		return
+	}
+	sameBoot := r.Boot == bootID
+	status, reason := state.Success, ""
+	switch {
+	case r.Status == state.Pending && sameBoot:
+		return // waits again
+	case r.Status == state.Pending:
+		status, reason = state.Expired, "BMC restarted"
+	case sameBoot:
+		status, reason = state.Interrupted, "the daemon restarted and the BMC did not"
+	}
+	if err := b.q.Finish(b.core.now, r.Seq, status, reason); err != nil {
+		panic(fmt.Sprintf("engine: settle %d: %v", r.Seq, err))
+	}
+	b.journalStatus(r.Seq)
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+// Config is what an engine is made of. Durations are by the boot clock.
+type Config struct {
+	Domains []DomainConfig
+	Times   Times
+
+	RebootWhenOff bool   // rebootWhenOff: "on": a reboot of a host that is off powers it on
+	ResumeCycle   bool   // resumeCycle: finish a cycle whose off is proven after a restart
+	RetryAttempts uint32 // before anyone wrote RetryAttempts
+}
+
+// DomainConfig is one power domain: a chassis and the hosts on it.
+type DomainConfig struct {
+	ID      int // its lowest chassis
+	Chassis []int
+	Hosts   []int
+	Queue   queue.Config
+	Timings sequence.Timings
+	Options sequence.Options
+	Driven  bool // has a board; without one the objects are served and requests end FAILED
+}
+
+// Times are the deadlines of DESIGN.md that are not a sequence's own.
+type Times struct {
+	Known     time.Duration // knownTimeout: a request waits for the power state
+	Commit    time.Duration // commitTimeout: the journal answers
+	OffCommit time.Duration // how long Chassis Off waits for the journal
+	Settle    time.Duration // power inputs must agree over it
+	Hint      time.Duration // hintTTL
+	Read      time.Duration // a reading of the inputs
+	Poll      time.Duration // between two readings without a reason
+	Judge     time.Duration // inputs may contradict each other
+}
+
+// DefaultTimes are DESIGN.md's.
+func DefaultTimes() Times {
+	return Times{
+		Known:     30 * time.Second,
+		Commit:    5 * time.Second,
+		OffCommit: 50 * time.Millisecond,
+		Settle:    20 * time.Millisecond,
+		Hint:      60 * time.Second,
+		Read:      time.Second,
+		Poll:      5 * time.Second,
+		Judge:     10 * time.Second,
+	}
+}

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/queue"
+)
+
+// domain is one power domain: its queue, its executor, what is seen of it and
+// what is shown.
+type domain struct {
+	core *Core
+	cfg  DomainConfig
+	q    *queue.Queue
+
+	// What is seen.
+	levels   state.Levels
+	readErr  error  // of the last reading
+	inFlight uint64 // probe that has not answered, 0 = none
+	again    bool   // something moved since it was sent
+	lastRead time.Duration
+	sentRead time.Duration
+	asked    bool        // a reading was asked for since start
+	post     state.Level // POST complete as last handled
+	quiesced bool
+
+	// The executor. At most one of judging and run is set.
+	judging   *judging
+	run       *launch
+	preempt   uint64        // Chassis Off that takes over as soon as no pulse is asserted
+	barrierAt time.Duration // when that Off goes ahead without the journal; 0 = never
+	barrier   uint64        // request that went ahead of the journal and is not in it yet
+	barrierUp bool          // its barrier has been written
+	retryAt   time.Duration // when the barrier's record is written again
+	press     openPress
+	hands     otherHands
+	recovered []recovered // records of an earlier run that wait for the power state
+
+	// What is shown.
+	values     values
+	shown      shown
+	pending    []call                   // calls that are not answered yet
+	undurable  map[uint64]bool          // requests that the journal has not confirmed
+	touched    map[uint64]bool          // requests that changed since the last publication
+	queueMoved bool                     // counters changed since the last publication
+	objects    []uint64                 // finished launches that are objects on the bus, oldest first
+	restored   []uint64                 // finished launches of an earlier run that are to be shown
+	live       map[uint64]state.Request // requests as last published
+}
+
+// openPress is a press of the power button that nothing has confirmed yet. No
+// other press may follow it before until: the second would undo the first.
+type openPress struct {
+	until   time.Duration // 0 = none
+	raising bool
+	at      time.Duration
+}
+
+// otherHands is a transition that somebody else began. Requests wait until it
+// settles; nothing is forced.
+type otherHands struct {
+	until time.Duration // 0 = none
+	up    bool          // towards on
+}
+
+// judging is a head of the queue that waits for a settled reading.
+type judging struct {
+	seq   uint64
+	probe uint64
+	since time.Duration
+}
+
+func newDomain(c *Core, cfg DomainConfig) *domain {
+	d := &domain{core: c, cfg: cfg, q: queue.New(cfg.Queue), live: map[uint64]state.Request{},
+		undurable: map[uint64]bool{}, touched: map[uint64]bool{}}
+	d.values = newValues(cfg, c.cfg.RetryAttempts)
+	return d
+}
+
+func (d *domain) owns(o state.Object) bool {
+	switch o.Kind {
+	case state.KindHost, state.KindSchedule:
+		return slices.Contains(d.cfg.Hosts, o.Index)
+	case state.KindChassis:
+		return slices.Contains(d.cfg.Chassis, o.Index)
+	default:
+		return false
+	}
+}
+
+// object returns the object of the domain that an operation is written to when
+// the caller names only the domain.
+func (d *domain) object(op state.Operation) state.Object {
+	if op.Kind() == state.KindHost {
+		return state.Object{Kind: state.KindHost, Index: d.cfg.Hosts[0]}
+	}
+	return state.Object{Kind: state.KindChassis, Index: d.cfg.Chassis[0]}
+}
+
+func (d *domain) now() state.Instant       { return d.core.now }
+func (d *domain) boot() time.Duration      { return d.core.now.Boot }
+func (d *domain) due(t time.Duration) bool { return t != 0 && d.boot() >= t }
+
+// powered returns the power state; known is false before the first reading
+// that says on or off, and while the inputs cannot be read.
+func (d *domain) powered() (on, known bool) { return d.levels.Power() }
+
+func (d *domain) running() bool { return d.levels.HostRunning(d.cfg.Options.StrictRunning) }
+
+func (d *domain) column() state.Column {
+	on, _ := d.powered()
+	return state.ColumnOf(on, d.running(), d.quiesced)
+}
+
+// advance does what has become possible or due.
+func (d *domain) advance() {
+	for _, seq := range d.q.Expire(d.now()) {
+		d.journalStatus(seq)
+	}
+	d.q.Evict(d.now()) // the journal drops what is not in the queue when it compacts
+	d.expireHints()
+	d.dueBarrier()
+	d.settleRecovered()
+	d.runOverdue()
+	d.takeOver()
+	d.schedules()
+	for d.run == nil && d.judgeHead() {
+	}
+	d.poll()
+}
+
+// judgeHead moves the head of the queue on. It reports whether another head may
+// be looked at.
+func (d *domain) judgeHead() bool {
+	head, ok := d.q.Head()
+	if !ok {
+		d.judging = nil
+		return false
+	}
+	if len(d.recovered) > 0 {
+		return d.tooLongUnknown(head)
+	}
+	if _, known := d.powered(); !known || !d.cfg.Driven {
+		d.judging = nil
+		return d.tooLongUnknown(head)
+	}
+	if d.refusedByBarrier(head) {
+		return true
+	}
+	if d.waitsForOthers() {
+		d.judging = nil
+		return false
+	}
+	if d.judging == nil || d.judging.seq != head.Seq {
+		d.judging = &judging{seq: head.Seq, since: d.boot(), probe: d.probe(d.core.cfg.Times.Settle)}
+		return false
+	}
+	if d.boot() >= d.judging.since+d.core.cfg.Times.Judge {
+		d.judging = nil
+		d.finish(head.Seq, state.Failed, "the power inputs contradict each other or cannot be read: "+d.readText())
+		return true
+	}
+	return false
+}
+
+// tooLongUnknown ends a request that has waited knownTimeout for the power
+// state (DESIGN.md P7).
+func (d *domain) tooLongUnknown(head state.Request) bool {
+	if !d.cfg.Driven {
+		d.finish(head.Seq, state.Failed, "nothing is driven: this daemon has no lines and no targets configured")
+		return true
+	}
+	if d.boot() < d.knownDeadline(head) {
+		return false
+	}
+	d.finish(head.Seq, state.Failed, "the power state is not known: "+d.readText())
+	return true
+}
+
+func (d *domain) knownDeadline(head state.Request) time.Duration {
+	return head.Accepted.Boot + d.core.cfg.Times.Known
+}
+
+func (d *domain) readText() string {
+	if d.readErr != nil {
+		return d.readErr.Error()
+	}
+	return "no input says on or off"
+}
+
+// waitsForOthers reports whether a transition that somebody else began, or an
+// unconfirmed press, has to settle first.
+func (d *domain) waitsForOthers() bool {
+	if d.due(d.hands.until) {
+		d.hands = otherHands{}
+	}
+	if d.due(d.press.until) {
+		d.press = openPress{}
+	}
+	return d.hands.until != 0 || d.press.until != 0
+}
+
+// judged takes the settled reading that the head has waited for.
+func (d *domain) judged(agreed bool) {
+	if !agreed {
+		d.judging.probe = d.probe(d.core.cfg.Times.Settle)
+		return
+	}
+	seq := d.judging.seq
+	d.judging = nil
+	req, ok := d.q.Get(seq)
+	if !ok || req.Status != state.Pending {
+		return
+	}
+	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
+	switch {
+	case v == state.VerdictNoop:
+		d.finish(seq, state.Noop, "")
+	case v == state.VerdictInvalid:
+		d.finish(seq, state.Invalid, fmt.Sprintf("%s makes no sense while the power is off", req.Op))
+	default:
+		d.launch(req, v, false)
+	}
+}
+
+// finish gives a request its final status, in memory at once and in the
+// journal as soon as the disk takes it.
+func (d *domain) finish(seq uint64, status state.Status, reason string) {
+	if err := d.q.Finish(d.now(), seq, status, reason); err != nil {
+		panic(fmt.Sprintf("engine: finish %d as %s: %v", seq, status, err))
+	}
+	d.journalStatus(seq)
+}
+
+// journalStatus writes the present status of a request.
+func (d *domain) journalStatus(seq uint64) {
+	d.touch(seq)
+	req, ok := d.q.Get(seq)
+	if !ok {
+		return
+	}
+	d.core.record(d, history.Entry{
+		Kind: history.KindStatus, Domain: d.cfg.ID, Request: seq,
+		Status: req.Status, Reason: req.Reason, Superseded: req.Superseded,
+	})
+}
+
+// nextDeadline returns the boot clock of the domain's next tick.
+func (d *domain) nextDeadline() time.Duration {
+	next := d.sentRead + d.core.cfg.Times.Poll
+	at := func(t time.Duration) {
+		if t != 0 {
+			next = min(next, t)
+		}
+	}
+	if t, ok := d.q.NextDeadline(); ok {
+		at(t)
+	}
+	if d.judging != nil {
+		at(d.judging.since + d.core.cfg.Times.Judge)
+	} else if head, ok := d.q.Head(); ok && d.run == nil {
+		if _, known := d.powered(); !known {
+			at(d.knownDeadline(head))
+		}
+	}
+	if d.run != nil {
+		at(d.run.deadline)
+	}
+	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline()} {
+		at(t)
+	}
+	for _, r := range d.recovered {
+		at(r.deadline)
+	}
+	if next < 0 {
+		return math.MaxInt64
+	}
+	return next
+}

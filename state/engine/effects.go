@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+)
+
+// Effect is something that [Core.Step] wants done. Effects are carried out in
+// the order given.
+type Effect interface{ isEffect() }
+
+type (
+	// replyEffect answers a call.
+	replyEffect struct {
+		reply  func(Answer)
+		answer Answer
+	}
+	// probeEffect asks for a reading of all inputs; a [seen] event answers.
+	probeEffect struct {
+		domain int
+		id     uint64
+		settle time.Duration
+	}
+	// pulseEffect asserts an output for a while; an [acted] event answers when
+	// the line is released.
+	pulseEffect struct {
+		domain   int
+		request  uint64
+		step     int
+		entry    uint64 // the journal entry that must be durable
+		barrier  bool   // the token is the barrier's
+		signal   string
+		width    time.Duration
+		takeOver bool
+	}
+	// releaseEffect ends a pulse early.
+	releaseEffect struct {
+		domain int
+		signal string
+	}
+	// releaseAllEffect de-asserts every pulse line of every board.
+	releaseAllEffect struct{}
+	// barrierEffect lets a Chassis Off go ahead of a journal that does not
+	// answer; a [barred] event answers.
+	barrierEffect struct {
+		domain  int
+		request uint64
+	}
+	// voidEffect marks entries whose commit hangs, so that a replay does not
+	// run them.
+	voidEffect struct{ entries []uint64 }
+	// rebootEffect restarts the BMC.
+	rebootEffect struct {
+		entry uint64
+		hard  bool
+		seq   uint64
+	}
+
+	publishHost struct {
+		index int
+		host  state.Host
+	}
+	publishChassis struct {
+		index   int
+		chassis state.Chassis
+	}
+	publishBMC      struct{ bmc state.BMC }
+	publishSchedule struct {
+		index    int
+		schedule state.Schedule
+	}
+	publishQueue struct {
+		domain int
+		queue  state.Queue
+	}
+	publishRequest struct {
+		domain  int
+		request state.Request
+	}
+	removeRequest struct {
+		domain int
+		seq    uint64
+	}
+)
+
+func (replyEffect) isEffect()      {}
+func (probeEffect) isEffect()      {}
+func (pulseEffect) isEffect()      {}
+func (releaseEffect) isEffect()    {}
+func (releaseAllEffect) isEffect() {}
+func (barrierEffect) isEffect()    {}
+func (voidEffect) isEffect()       {}
+func (rebootEffect) isEffect()     {}
+func (publishHost) isEffect()      {}
+func (publishChassis) isEffect()   {}
+func (publishBMC) isEffect()       {}
+func (publishSchedule) isEffect()  {}
+func (publishQueue) isEffect()     {}
+func (publishRequest) isEffect()   {}
+func (removeRequest) isEffect()    {}
+
+// The events that the engine makes itself. They implement [Event] beside the
+// calls of port.go.
+type (
+	// seen is a reading of a domain's inputs.
+	seen struct {
+		domain int
+		id     uint64 // of the probe that it answers
+		levels state.Levels
+		agreed bool // both samples of a settled reading were equal
+		err    error
+	}
+	// edge is a hint that an input moved; it also proves passages too short
+	// for a reading.
+	edge struct {
+		domain   int
+		signal   string
+		asserted bool
+	}
+	// committed says how the journal fared with the entries first..last.
+	committed struct {
+		first, last uint64
+		err         error
+	}
+	// barred says that a barrier is in place.
+	barred struct {
+		domain  int
+		request uint64
+		err     error
+	}
+	// acted says that a pulse has ended.
+	acted struct {
+		domain  int
+		request uint64
+		step    int
+		moved   bool // the line was asserted
+		err     error
+	}
+	// rebooting says that the platform refused to reboot.
+	rebootFailed struct {
+		seq uint64
+		err error
+	}
+	// tick says that time has passed.
+	tick struct{}
+)
+
+func (seen) isEvent()         {}
+func (edge) isEvent()         {}
+func (committed) isEvent()    {}
+func (barred) isEvent()       {}
+func (acted) isEvent()        {}
+func (rebootFailed) isEvent() {}
+func (tick) isEvent()         {}

@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+)
+
+// Board is a domain's hardware. Every method obeys its context's deadline even
+// when the hardware hangs; all are safe for concurrent use.
+type Board interface {
+	// Read samples the inputs twice, settle apart (0: once), and reports
+	// whether both samples agree.
+	Read(ctx context.Context, settle time.Duration) (levels state.Levels, agreed bool, err error)
+	// Pulse asserts an output, releases it after width or at Release, and
+	// returns then. moved says whether the line was asserted at all.
+	Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) (moved bool, err error)
+	// Release ends a pulse early.
+	Release(signal string)
+	// ReleaseAll de-asserts every pulse line, within a second.
+	ReleaseAll()
+	// Edges carries hints until it is closed.
+	Edges() <-chan Edge
+}
+
+// Edge says that an input may have moved.
+type Edge struct {
+	Signal   string
+	Asserted bool
+}
+
+// Platform is the BMC that the daemon runs on.
+type Platform interface {
+	// Reboot starts a reboot of the BMC; hard does not wait for units to stop.
+	Reboot(ctx context.Context, hard bool) error
+}
+
+// Options are what an [Engine] needs of the world.
+type Options struct {
+	Config    Config
+	Boards    map[int]Board // by domain id
+	Platform  Platform
+	Publisher Publisher
+	Journal   history.Options // Commit and Report are the engine's
+	Now       func() state.Instant
+	Log       *slog.Logger
+	// Beat, where not nil, is called from the engine's own loop at least every
+	// Beats; a watchdog hangs on it.
+	Beat  func()
+	Beats time.Duration
+}
+
+// Engine is the goroutine around a [Core]. Post is safe for concurrent use.
+type Engine struct {
+	opts    Options
+	core    *Core
+	log     *history.Log
+	inbox   inbox
+	permits map[uint64]history.NotDurable // by request; the loop's own
+	commit  history.Commit                // the one being handled; the loop's own
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+}
+
+// New opens the journal and takes what it holds. Run does the rest.
+func New(opts Options) (*Engine, error) {
+	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}}
+	e.inbox.wake = make(chan struct{}, 1)
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	jo := opts.Journal
+	jo.Now = opts.Now
+	jo.Commit = func(c history.Commit) { e.inbox.put(commitEvent{c}) }
+	jo.Report = func(r history.Report) { opts.Log.Warn(r.String()) }
+	log, replay, err := history.Open(jo)
+	if err != nil {
+		e.cancel()
+		return nil, err
+	}
+	e.log = log
+	for _, r := range replay.Reports {
+		opts.Log.Warn(r.String())
+	}
+	e.core = NewCore(opts.Config, log)
+	for _, problem := range e.core.Recover(opts.Now(), &replay.Picture, jo.BootID) {
+		opts.Log.Warn(problem.Error())
+	}
+	return e, nil
+}
+
+// Post hands an event over. Events of one caller are taken in the order of its
+// calls. It never blocks.
+func (e *Engine) Post(ev Event) { e.inbox.put(ev) }
+
+// commitEvent is a committed event with the tokens that only the engine needs.
+type commitEvent struct{ history.Commit }
+
+// permitEvent is a barred event with its permit.
+type permitEvent struct {
+	barred
+	permit history.NotDurable
+}
+
+func (commitEvent) isEvent() {}
+
+// Run owns the core until ctx ends. It returns when every goroutine that it
+// started has ended, lines are released and the journal is closed.
+func (e *Engine) Run(ctx context.Context) error {
+	for id, b := range e.opts.Boards {
+		e.workers.Go(func() { e.watch(id, b) })
+	}
+	e.loop(ctx)
+	for _, b := range e.opts.Boards {
+		b.ReleaseAll()
+	}
+	e.cancel()
+	e.workers.Wait()
+	return e.log.Close()
+}
+
+func (e *Engine) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		events := e.inbox.take()
+		if len(events) == 0 {
+			events = append(events, tick{})
+		}
+		for _, ev := range events {
+			e.step(ev)
+		}
+		if e.opts.Beat != nil {
+			e.opts.Beat()
+		}
+		timer.Reset(e.idle())
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.inbox.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// idle is how long the loop may sleep.
+func (e *Engine) idle() time.Duration {
+	d := e.core.NextDeadline()
+	if d != math.MaxInt64 {
+		d = max(0, d-e.opts.Now().Boot)
+	}
+	if e.opts.Beat != nil {
+		d = min(d, e.opts.Beats)
+	}
+	return d
+}
+
+func (e *Engine) step(ev Event) {
+	switch t := ev.(type) {
+	case commitEvent:
+		e.commit = t.Commit
+		ev = committed{t.First, t.Last, t.Err}
+		if t.Due {
+			e.compact()
+		}
+	case permitEvent:
+		e.permits[t.request] = t.permit
+		ev = t.barred
+	}
+	for _, eff := range e.core.Step(e.opts.Now(), ev) {
+		e.carryOut(eff)
+	}
+}
+
+// compact lets the journal drop what the queues have forgotten. The journal
+// asks from its own goroutine, so it gets a copy.
+func (e *Engine) compact() {
+	keep := map[uint64]bool{}
+	for _, d := range e.core.domains {
+		d.q.Each(func(seq uint64) { keep[seq] = true })
+	}
+	e.core.bmc.q.Each(func(seq uint64) { keep[seq] = true })
+	upTo := e.core.last
+	e.log.Compact(func(seq uint64) bool { return seq <= upTo && !keep[seq] })
+}
+
+func (e *Engine) carryOut(eff Effect) {
+	p := e.opts.Publisher
+	switch eff := eff.(type) {
+	case replyEffect:
+		eff.reply(eff.answer)
+	case probeEffect:
+		e.workers.Go(func() { e.read(eff) })
+	case pulseEffect:
+		e.execute(eff)
+	case releaseEffect:
+		e.opts.Boards[eff.domain].Release(eff.signal)
+	case releaseAllEffect:
+		for _, b := range e.opts.Boards {
+			e.workers.Go(b.ReleaseAll)
+		}
+	case barrierEffect:
+		e.workers.Go(func() { e.bar(eff) })
+	case voidEffect:
+		e.workers.Go(func() { e.void(eff) })
+	case rebootEffect:
+		e.reboot(eff)
+	case publishHost:
+		p.PublishHost(eff.index, eff.host)
+	case publishChassis:
+		p.PublishChassis(eff.index, eff.chassis)
+	case publishBMC:
+		p.PublishBMC(eff.bmc)
+	case publishSchedule:
+		p.PublishSchedule(eff.index, eff.schedule)
+	case publishQueue:
+		p.PublishQueue(eff.domain, eff.queue)
+	case publishRequest:
+		e.logRequest(eff)
+		p.PublishRequest(eff.domain, eff.request)
+	case removeRequest:
+		p.RemoveRequest(eff.domain, eff.seq)
+	default:
+		panic(fmt.Sprintf("engine: unknown effect %T", eff))
+	}
+}
+
+// execute is the one place from which a line is driven. It refuses whatever
+// the journal has not vouched for (DESIGN.md §3.6).
+func (e *Engine) execute(eff pulseEffect) {
+	var err error
+	if eff.barrier {
+		err = e.permits[eff.request].Covers(e.log, eff.request)
+	} else {
+		err = e.commit.Durable(eff.entry).Covers(e.log, eff.entry)
+	}
+	if err != nil {
+		e.opts.Log.Error("refused to drive a line", "domain", eff.domain, "request", eff.request, "signal", eff.signal, "err", err)
+		e.Post(acted{domain: eff.domain, request: eff.request, step: eff.step, err: err})
+		return
+	}
+	board := e.opts.Boards[eff.domain]
+	e.workers.Go(func() {
+		// The pulse outlives a stop of the daemon: ReleaseAll ends it then.
+		ctx, cancel := context.WithTimeout(context.Background(), eff.width+e.core.cfg.Times.Read)
+		defer cancel()
+		moved, err := board.Pulse(ctx, eff.signal, eff.width, eff.takeOver)
+		e.Post(acted{eff.domain, eff.request, eff.step, moved, err})
+	})
+}
+
+func (e *Engine) read(eff probeEffect) {
+	ctx, cancel := context.WithTimeout(e.ctx, e.core.cfg.Times.Read+eff.settle)
+	defer cancel()
+	levels, agreed, err := e.opts.Boards[eff.domain].Read(ctx, eff.settle)
+	e.Post(seen{eff.domain, eff.id, levels, agreed, err})
+}
+
+func (e *Engine) watch(id int, b Board) {
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case ed, ok := <-b.Edges():
+			if !ok {
+				return
+			}
+			e.Post(edge{id, ed.Signal, ed.Asserted})
+		}
+	}
+}
+
+func (e *Engine) bar(eff barrierEffect) {
+	permit, err := e.log.NotDurable(eff.domain, eff.request)
+	if err != nil {
+		e.opts.Log.Error("the barrier of a power off could not be written", "domain", eff.domain, "request", eff.request, "err", err)
+	}
+	e.inbox.put(permitEvent{barred{eff.domain, eff.request, err}, permit})
+}
+
+func (e *Engine) void(eff voidEffect) {
+	var errs []error
+	for _, seq := range eff.entries {
+		errs = append(errs, e.log.Void(seq))
+	}
+	if err := errors.Join(errs...); err != nil {
+		e.opts.Log.Error("requests that were refused could not be marked void", "err", err)
+	}
+}
+
+func (e *Engine) reboot(eff rebootEffect) {
+	if err := e.commit.Durable(eff.entry).Covers(e.log, eff.entry); err != nil {
+		e.Post(rebootFailed{eff.seq, err})
+		return
+	}
+	e.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(e.ctx, 30*time.Second)
+		defer cancel()
+		if err := e.opts.Platform.Reboot(ctx, eff.hard); err != nil {
+			e.Post(rebootFailed{eff.seq, err})
+		}
+	})
+}
+
+// logRequest keeps the trail of who asked for what, and how it ended.
+func (e *Engine) logRequest(eff publishRequest) {
+	r := &eff.request
+	e.opts.Log.Info("request", "domain", eff.domain, "seq", r.Seq, "uid", r.Key.UID, "client", r.Key.Client,
+		"request", r.Key.Request, "transition", r.Op.String(), "object", r.Object.String(), "status", r.Status.String(), "reason", r.Reason)
+}

@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+// launch is the one transition that a domain's executor runs.
+type launch struct {
+	seq     uint64
+	op      state.Operation
+	object  state.Object
+	verdict state.Verdict
+	plan    sequence.Plan
+
+	step     int
+	mode     mode
+	stepAt   time.Duration
+	deadline time.Duration
+	entry    uint64 // journal entry of the present step
+	needs    int    // entries that must be durable before the step acts
+	seen     sequence.Seen
+	pulsing  string // output that is asserted
+	short    bool   // the pulse is being ended early
+	takeOver bool   // the first pulse goes on from one that is asserted
+	reread   uint64 // probe that decides an expired wait, 0 = none
+	moved    bool   // a line was asserted
+	attempt  bool   // it took one of the host's attempts
+	resumed  bool   // an earlier run of the daemon began it
+}
+
+// mode is what a launch is doing.
+type mode uint8
+
+const (
+	modeJournal mode = iota // the step waits for the journal
+	modeCheck               // the inputs are read again before a line is asserted
+	modeAct                 // a pulse is under way
+	modeWait                // the step waits for its goal
+	modeUnknown             // unconfirmed; levels are re-read (reconciliation)
+)
+
+// waitsForOS reports whether the launch only waits for a guest that was asked
+// to shut down.
+func (r *launch) waitsForOS() bool {
+	return r.mode == modeWait && r.plan.Steps[r.step].Graceful
+}
+
+func (r *launch) current() *sequence.Step { return &r.plan.Steps[r.step] }
+
+// launch starts the transition that a verdict calls for.
+func (d *domain) launch(req state.Request, v state.Verdict, powerUp bool) {
+	if err := d.q.Start(d.now(), req.Seq); err != nil {
+		panic(fmt.Sprintf("engine: launch %d: %v", req.Seq, err))
+	}
+	d.judging = nil
+	d.run = &launch{
+		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
+		plan: sequence.Build(v, req.Op, d.cfg.Timings, d.options(), powerUp),
+		seen: sequence.Seen{Levels: d.levels},
+	}
+	d.takeAttempt(req)
+	d.setRestartCause(req)
+	d.clearHints()
+	d.touch(req.Seq)
+	d.core.append(history.Entry{Kind: history.KindStarted, Domain: d.cfg.ID, Request: req.Seq, Verdict: v},
+		wait{what: waitStep, domain: d, request: req.Seq})
+	d.run.needs = 1
+	d.begin(0)
+}
+
+// options are the configured ones and what the board shows.
+func (d *domain) options() sequence.Options {
+	o := d.cfg.Options
+	o.HasSIO = d.levels.SIOGood != state.LevelAbsent
+	o.ResetVisible = d.levels.ResetVisible()
+	return o
+}
+
+// begin goes on with step i, or with the first after it that is not met
+// already.
+func (d *domain) begin(i int) {
+	r := d.run
+	for i != sequence.End {
+		st := &r.plan.Steps[i]
+		switch {
+		case d.met(st.Short):
+			i = st.ShortTo
+			continue
+		case st.Pulse == "" && d.met(st.Goal):
+			i = st.Then
+			continue
+		}
+		break
+	}
+	if i == sequence.End {
+		d.succeed()
+		return
+	}
+	r.step, r.stepAt, r.short, r.reread = i, d.boot(), false, 0
+	st := r.current()
+	if st.Pulse == "" {
+		r.mode, r.deadline = modeWait, d.boot()+st.Within
+		d.core.record(d, d.stepEntry())
+		return
+	}
+	if i > 0 && !st.Hold && !r.takeOver {
+		r.mode, r.deadline = modeCheck, d.boot()+d.core.cfg.Times.Judge
+		r.reread = d.probe(d.core.cfg.Times.Settle)
+		return
+	}
+	d.journalStep()
+}
+
+// journalStep writes the step that will act.
+func (d *domain) journalStep() {
+	r := d.run
+	r.mode, r.deadline = modeJournal, 0
+	r.entry = d.core.append(d.stepEntry(), wait{what: waitStep, domain: d, request: r.seq})
+	r.needs++
+	if r.op.Class() == state.Emergency {
+		d.awaitBarrier()
+		if d.barrier == r.seq && d.barrierUp {
+			d.act(true) // ahead of the journal already
+		}
+	}
+}
+
+func (d *domain) stepEntry() history.Entry {
+	r := d.run
+	st := r.current()
+	e := history.Entry{Kind: history.KindStep, Domain: d.cfg.ID, Request: r.seq}
+	e.Step = history.Step{Index: uint32(r.step), Name: st.Name}
+	if st.Pulse == "" {
+		e.Step.Deadline = r.deadline
+	}
+	return e
+}
+
+// mayAct takes the journal's answer about a launch or its step.
+func (d *domain) mayAct(request, entry uint64, err error) {
+	r := d.run
+	if r == nil || r.seq != request {
+		return
+	}
+	r.needs--
+	if err == nil {
+		if r.mode == modeJournal && r.needs <= 0 && r.entry == entry {
+			d.act(false)
+		}
+		return
+	}
+	if r.op.Class() == state.Emergency {
+		if r.mode == modeJournal {
+			d.goWithoutJournal(request)
+		}
+		return
+	}
+	if r.mode == modeJournal {
+		d.fail("stuck: the journal did not take the step: " + err.Error())
+	}
+}
+
+// act lets the step's line be driven.
+func (d *domain) act(barrier bool) {
+	r := d.run
+	st := r.current()
+	r.mode, r.pulsing = modeAct, st.Pulse
+	r.deadline = d.boot() + st.Width + st.Within
+	d.barrierAt = 0
+	d.core.emit(pulseEffect{
+		domain: d.cfg.ID, request: r.seq, step: r.step, entry: r.entry, barrier: barrier,
+		signal: st.Pulse, width: st.Width, takeOver: r.takeOver,
+	})
+	r.takeOver = false
+	if st.Pulse == sequence.PowerOut && !st.Hold {
+		d.press = openPress{until: d.boot() + d.cfg.Timings.ConfirmTimeout, raising: st.Raising, at: d.boot()}
+	}
+}
+
+// acted takes the end of a pulse.
+func (d *domain) acted(ev acted) {
+	r := d.run
+	if r == nil || r.seq != ev.request || r.step != ev.step || r.mode != modeAct {
+		return
+	}
+	r.pulsing = ""
+	r.moved = r.moved || ev.moved
+	if ev.err != nil {
+		if !ev.moved {
+			d.press = openPress{}
+		}
+		d.fail(ev.err.Error())
+		return
+	}
+	if d.preempt != 0 {
+		r.mode = modeWait // nothing more of this launch runs: see takeOver
+		return
+	}
+	if r.short {
+		d.begin(r.current().ShortTo)
+		return
+	}
+	d.begin(r.current().Then)
+}
+
+// met reports whether a goal is met by what was seen since the launch.
+func (d *domain) met(g sequence.Goal) bool {
+	return g.Met(d.run.seen, d.cfg.Options.StrictRunning)
+}
+
+// observed lets the launch see a new reading.
+func (d *domain) observed(probe uint64, agreed bool) {
+	r := d.run
+	r.see(d.levels)
+	switch r.mode {
+	case modeCheck:
+		if probe == r.reread {
+			d.checked(agreed)
+		}
+	case modeAct:
+		if !r.short && d.met(r.current().Short) {
+			r.short = true
+			d.core.emit(releaseEffect{d.cfg.ID, r.pulsing})
+		}
+	case modeWait:
+		d.waited(probe)
+	case modeUnknown:
+		if d.met(sequence.GoalResetSeen) && d.met(sequence.GoalHostRunning) {
+			d.succeed()
+		}
+	}
+}
+
+// see adds a reading to what was seen since the launch.
+func (r *launch) see(l state.Levels) {
+	on, known := l.Power()
+	r.seen.Levels = l
+	r.seen.WentOff = r.seen.WentOff || known && !on
+	r.seen.WentReset = r.seen.WentReset || r.moved && known && on && l.InReset()
+}
+
+// checked goes on with a pulse whose inputs were read again.
+func (d *domain) checked(agreed bool) {
+	if !agreed {
+		d.run.reread = d.probe(d.core.cfg.Times.Settle)
+		return
+	}
+	if st := d.run.current(); d.met(st.Short) {
+		d.begin(st.ShortTo)
+		return
+	}
+	d.journalStep()
+}
+
+// waited looks whether a wait has ended.
+func (d *domain) waited(probe uint64) {
+	st := d.run.current()
+	switch {
+	case d.met(st.Short):
+		d.begin(st.ShortTo)
+	case d.met(st.Goal):
+		d.begin(st.Then)
+	case d.met(st.Abort):
+		d.fail(st.AbortReason)
+	case d.run.reread != 0 && probe == d.run.reread:
+		d.expire()
+	}
+}
+
+// runOverdue does what a passed deadline calls for.
+func (d *domain) runOverdue() {
+	r := d.run
+	if r == nil || !d.due(r.deadline) {
+		return
+	}
+	switch r.mode {
+	case modeWait:
+		if r.reread == 0 && r.current().Goal != sequence.GoalTime {
+			// One more look before the wait is given up: an edge may have
+			// been missed.
+			r.reread, r.deadline = d.probe(0), d.boot()+d.core.cfg.Times.Read
+			return
+		}
+		d.expire()
+	case modeAct:
+		d.fail(fmt.Sprintf("stuck: line %s did not answer within %s", r.pulsing, r.deadline-r.stepAt))
+	case modeCheck:
+		d.fail("the power inputs contradict each other or cannot be read: " + d.readText())
+	case modeUnknown:
+		if r.resumed {
+			d.interrupt("effect not proven")
+			return
+		}
+		d.fail("not confirmed: no " + goalText(r) + " was seen")
+	}
+}
+
+func goalText(r *launch) string {
+	if r.seen.WentReset {
+		return "running host"
+	}
+	return "reset"
+}
+
+// expire ends a wait whose goal was not met in time.
+func (d *domain) expire() {
+	r := d.run
+	st := r.current()
+	switch st.OnTimeout {
+	case sequence.TimeoutNext:
+		d.begin(st.Else)
+	case sequence.TimeoutFail:
+		d.press = openPress{} // the sequence's own watchdog settles the press
+		d.fail(st.Reason)
+	case sequence.TimeoutUnknown:
+		if err := d.q.Unknown(r.seq); err != nil {
+			panic(fmt.Sprintf("engine: unknown %d: %v", r.seq, err))
+		}
+		d.journalStatus(r.seq)
+		d.touch(r.seq)
+		r.mode, r.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
+		d.probe(0)
+	}
+}
+
+// succeed ends the launch with success.
+func (d *domain) succeed() {
+	r := d.run
+	on, known := d.powered()
+	if r.verdict == state.VerdictReset && !(known && on) {
+		d.fail("power good was lost at the reset")
+		return
+	}
+	reason := ""
+	switch {
+	case r.verdict == state.VerdictReset && !d.levels.ResetVisible():
+		reason = "reset not observable"
+	case r.verdict == state.VerdictCutPower && !r.moved:
+		reason = "power did not come up"
+	}
+	d.press = openPress{}
+	d.end(state.Success, reason)
+}
+
+// fail ends the launch without success. What it did not begin is given back.
+func (d *domain) fail(reason string) {
+	if !d.run.moved && d.run.pulsing == "" {
+		d.refundAttempt()
+	}
+	d.end(state.Failed, reason)
+}
+
+func (d *domain) end(status state.Status, reason string) {
+	seq := d.run.seq
+	d.finish(seq, status, reason)
+	d.abandon()
+}
+
+// abandon frees the executor. A pulse that is still asserted ends by itself.
+func (d *domain) abandon() {
+	d.touch(d.run.seq)
+	d.run, d.barrierAt = nil, 0
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+// recovered is a request that an earlier run of the daemon launched and did not
+// end. It is settled once the power state is known (DESIGN.md §3.5).
+type recovered struct {
+	history.Record
+	sameBoot bool
+	deadline time.Duration // when the power state is given up
+}
+
+// Recover takes what the journal holds. Call it once, before the first Step.
+// It returns what could not be taken, for the log.
+func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []error {
+	c.now = now
+	var problems []error
+	for _, d := range c.domains {
+		if text, ok := p.Note(d.cfg.ID, savedNote); ok {
+			if err := d.values.restore(text); err != nil {
+				problems = append(problems, err)
+			}
+		}
+		n := p.Counters[d.cfg.ID]
+		defer d.q.SetCounters(queue.Counters(n))
+	}
+	for i := range p.Requests {
+		r := &p.Requests[i]
+		age := p.Age(r, bootID, now.Boot)
+		if r.Domain == bmcDomain {
+			c.bmc.recover(r, bootID, age)
+			continue
+		}
+		if d := c.find(r.Domain); d != nil {
+			d.recover(r, r.Boot == bootID, age)
+		} else if !r.Status.Final() {
+			problems = append(problems, fmt.Errorf("request %d (%s) is of domain %d, which is not configured any more", r.Seq, r.Op, r.Domain))
+		}
+	}
+	return problems
+}
+
+func (c *Core) find(id int) *domain {
+	for _, d := range c.domains {
+		if d.cfg.ID == id {
+			return d
+		}
+	}
+	return nil
+}
+
+func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
+	d.q.Restore(d.now(), r.Request, queue.Restored{Age: age})
+	if r.Launched && r.Status.Final() {
+		d.keepObject(r.Seq)
+	}
+	switch {
+	case r.Status.Final():
+	case r.Status == state.Pending && !sameBoot:
+		d.finish(r.Seq, state.Expired, "BMC restarted")
+	case r.Status == state.Pending:
+		d.touch(r.Seq)
+	default:
+		d.touch(r.Seq)
+		d.recovered = append(d.recovered, recovered{*r, sameBoot, d.boot() + d.core.cfg.Times.Known})
+	}
+}
+
+// keepObject shows a finished launch again, as far as it is among the newest.
+func (d *domain) keepObject(seq uint64) {
+	req, _ := d.q.Get(seq)
+	d.live[seq] = req
+	d.restored = append(d.restored, seq)
+	if len(d.restored) > finishedObjects {
+		delete(d.live, d.restored[0])
+		d.restored = d.restored[1:]
+	}
+}
+
+// settleRecovered ends or resumes what an earlier run left running.
+func (d *domain) settleRecovered() {
+	if len(d.recovered) == 0 {
+		return
+	}
+	_, known := d.powered()
+	list := d.recovered
+	d.recovered = nil
+	for _, r := range list {
+		switch {
+		case !known && d.cfg.Driven && !d.due(r.deadline):
+			d.recovered = append(d.recovered, r)
+		case !known:
+			d.finish(r.Seq, state.Interrupted, "the power state is not known: "+d.readText())
+		case !r.sameBoot || d.run != nil || d.laterOff(r.Seq):
+			d.settleObserved(r)
+		default:
+			d.resume(r)
+		}
+	}
+}
+
+// laterOff reports whether a power off was accepted after a request. Nothing of
+// the request is continued then.
+func (d *domain) laterOff(seq uint64) bool {
+	for after := seq; ; {
+		page := d.q.Page(after, 64)
+		for _, req := range page {
+			if req.Op == state.ChassisOff || req.Op == state.HostOff {
+				return true
+			}
+		}
+		if len(page) == 0 {
+			return false
+		}
+		after = page[len(page)-1].Seq
+	}
+}
+
+// settleObserved ends a record by what is observed now, without continuing it.
+func (d *domain) settleObserved(r recovered) {
+	if d.proven(r) {
+		d.finish(r.Seq, state.Success, "")
+		return
+	}
+	d.finish(r.Seq, state.Interrupted, "effect not proven")
+}
+
+// proven reports whether what is observed proves that the record's target was
+// reached by a change after its start. The verdict says what was seen at the
+// start; a passage needs a step that only comes after it.
+func (d *domain) proven(r recovered) bool {
+	on, _ := d.powered()
+	switch r.Verdict {
+	case state.VerdictPowerOn:
+		return on && (r.Op.Kind() == state.KindChassis || d.running())
+	case state.VerdictGracefulOff, state.VerdictPowerOff, state.VerdictCutPower:
+		return !on
+	case state.VerdictStartHost:
+		return d.running()
+	default:
+		st, _, ok := d.stepOf(r)
+		return ok && st.AfterPassage && on && (r.Op.Kind() == state.KindChassis || d.running())
+	}
+}
+
+// stepOf finds the record's newest step in the plan that is built today. It is
+// not found where the configuration changed so much that it has no such step.
+func (d *domain) stepOf(r recovered) (sequence.Step, sequence.Plan, bool) {
+	if r.Steps == 0 || !r.Verdict.Launches() {
+		return sequence.Step{}, sequence.Plan{}, false
+	}
+	for _, powerUp := range []bool{false, true} {
+		plan := sequence.Build(r.Verdict, r.Op, d.cfg.Timings, d.options(), powerUp)
+		i := int(r.Step.Index)
+		if i < len(plan.Steps) && plan.Steps[i].Name == r.Step.Name {
+			return plan.Steps[i], plan, true
+		}
+	}
+	return sequence.Step{}, sequence.Plan{}, false
+}
+
+// resume goes on with a record of this boot. A step that was journalled may
+// have run and is not run again; only a force-off hold that finds power still
+// on is repeated (DESIGN.md P3).
+func (d *domain) resume(r recovered) {
+	st, plan, ok := d.stepOf(r)
+	if !ok {
+		d.settleObserved(r)
+		return
+	}
+	i := int(r.Step.Index)
+	d.run = &launch{
+		seq: r.Seq, op: r.Op, object: r.Object, verdict: r.Verdict, plan: plan,
+		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true,
+		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage},
+	}
+	switch {
+	case r.Status == state.Unknown:
+		d.run.mode, d.run.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
+		d.observed(0, true)
+	case st.Pulse == "":
+		d.resumeWait(i, r.Step.Deadline)
+	case st.Hold:
+		d.begin(i)
+	case st.Then == sequence.End:
+		d.interrupt("reset not observable")
+	default:
+		// The pulse may have run: what it should have led to is waited for,
+		// as long as it would have been.
+		d.resumeWait(st.Then, r.StepAt.Boot+st.Width+plan.Steps[st.Then].Within)
+	}
+}
+
+// resumeWait goes on with a wait for what is left of its deadline.
+func (d *domain) resumeWait(i int, deadline time.Duration) {
+	d.run.step, d.run.mode, d.run.deadline = i, modeWait, deadline
+	if d.run.current().Goal == sequence.GoalTime && !d.core.cfg.ResumeCycle {
+		d.interrupt("the daemon restarted between off and on, and resumeCycle is off")
+		return
+	}
+	d.core.record(d, d.stepEntry())
+	d.waited(0)
+}
+
+func (d *domain) interrupt(reason string) { d.end(state.Interrupted, reason) }

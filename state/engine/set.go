@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+)
+
+// set takes a write to a property that is not a request. Values that are
+// observed are accepted, as their writers exist (clients.md §0.6), and have no
+// effect but a hint.
+func (c *Core) set(ev Set) {
+	answer := Answer{}
+	if ev.Object.Kind == state.KindBMC {
+		c.bmc.set(ev)
+	} else if d := c.domainOf(ev.Object); d == nil {
+		answer.Err = invalidArgument("there is no %s", ev.Object)
+	} else {
+		answer.Err = d.set(ev)
+	}
+	c.emitReplyLater(ev.Reply, answer)
+}
+
+func (d *domain) set(ev Set) *Refusal {
+	s := &d.values.saved
+	hintUntil := d.boot() + d.core.cfg.Times.Hint
+	switch ev.Prop {
+	case PropHostState:
+		if state.HostState(ev.Value).Transitional() {
+			d.values.hostHint = hint{ev.Value, hintUntil}
+		}
+	case PropPowerState:
+		if state.PowerState(ev.Value).Transitional() {
+			d.values.powerHint = hint{ev.Value, hintUntil}
+		}
+	case PropRestartCause:
+		s.RestartCause = state.RestartCause(ev.Value)
+		d.values.ownCause = s.RestartCause != state.RestartCauseUnknown
+	case PropBootProgress:
+		s.Progress, s.ProgressAt = state.BootProgress(ev.Value), d.now().WallMicros()
+	case PropBootProgressUpdate:
+		s.ProgressAt = ev.Value
+	case PropOSState:
+		s.OS = state.OSState(ev.Value)
+	case PropAttemptsLeft:
+		s.AttemptsLeft = min(uint32(ev.Value), s.Retry)
+	case PropRetryAttempts:
+		s.Retry, s.AttemptsLeft = uint32(ev.Value), uint32(ev.Value)
+	case PropPOHCounter:
+		s.POH = uint32(ev.Value)
+	case PropScheduledTime:
+		return d.setSchedule(ev.Value)
+	case PropScheduledTransition:
+		s.ScheduleOp = state.Operation(ev.Value)
+	}
+	return nil
+}
+
+// setSchedule arms, moves or (with 0) disarms the schedule. The time is in
+// seconds since the epoch (clients.md §0.3).
+func (d *domain) setSchedule(at uint64) *Refusal {
+	if at != 0 && at < uint64(max(d.now().Wall.Unix(), 0)) {
+		return &Refusal{CodeInvalidTime, "Scheduled time is in the past"}
+	}
+	d.values.saved.ScheduleTime = at
+	return nil
+}
+
+// schedules makes a due schedule a request, once.
+func (d *domain) schedules() {
+	s := &d.values.saved
+	if s.ScheduleTime == 0 || d.now().Wall.Unix() < 0 || uint64(d.now().Wall.Unix()) < s.ScheduleTime {
+		return
+	}
+	s.ScheduleTime = 0
+	host := state.Object{Kind: state.KindHost, Index: d.cfg.Hosts[0]}
+	d.request("schedule", host, s.ScheduleOp, state.RestartCauseScheduledPowerOn)
+}
+
+// scheduleDeadline is when the schedule is due by the boot clock, as far as
+// the wall clock says now; the poll looks again, so a clock step is noticed.
+func (d *domain) scheduleDeadline() time.Duration {
+	s := d.values.saved
+	if s.ScheduleTime == 0 || s.ScheduleTime > 1<<40 {
+		return 0
+	}
+	return max(d.boot()+time.Unix(int64(s.ScheduleTime), 0).Sub(d.now().Wall), 1)
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+)
+
+// hint is a transitional value that another daemon wrote. It is shown until
+// something is seen to change, and never drives anything (DESIGN.md P5).
+type hint struct {
+	value uint64
+	until time.Duration // boot clock, 0 = none
+}
+
+// values are the published values that are not derived from levels. saved is
+// what survives a restart of the daemon.
+type values struct {
+	saved     saved
+	written   saved // as last journalled
+	hostHint  hint
+	powerHint hint
+	lastHost  state.HostState  // as last shown while the power state was known
+	lastPower state.PowerState // likewise
+	ownCause  bool             // RestartCause was written by a client since the last launch
+}
+
+// saved is the journalled part, one note of the domain. Enum values are kept
+// as numbers in the order of the interface definitions; Version guards them.
+type saved struct {
+	Version      int                `json:"v"`
+	PowerOn      *bool              `json:"on,omitempty"` // as last seen
+	Running      bool               `json:"run,omitempty"`
+	StateChange  uint64             `json:"changed,omitempty"` // ms since the epoch
+	POH          uint32             `json:"poh,omitempty"`     // hours
+	RestartCause state.RestartCause `json:"cause,omitempty"`
+	Progress     state.BootProgress `json:"progress,omitempty"`
+	ProgressAt   uint64             `json:"progressAt,omitempty"` // µs since the epoch
+	OS           state.OSState      `json:"os"`
+	AttemptsLeft uint32             `json:"left"`
+	Retry        uint32             `json:"retry"`
+	ScheduleTime uint64             `json:"schedule,omitempty"` // s since the epoch
+	ScheduleOp   state.Operation    `json:"scheduleOp,omitempty"`
+}
+
+const (
+	savedNote    = "values"
+	savedVersion = 1
+)
+
+func newValues(cfg DomainConfig, retry uint32) values {
+	s := saved{Version: savedVersion, OS: state.OSStateInactive, AttemptsLeft: retry, Retry: retry, ScheduleOp: state.HostOn}
+	return values{saved: s, written: s}
+}
+
+// restore takes the note of an earlier run. One that does not parse is
+// reported and left alone: the hardware says what matters.
+func (v *values) restore(text string) error {
+	var s saved
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return fmt.Errorf("stored values: %w", err)
+	}
+	if s.Version != savedVersion {
+		return fmt.Errorf("stored values: version %d, not %d: they start anew", s.Version, savedVersion)
+	}
+	v.saved, v.written = s, s
+	if s.PowerOn != nil && *s.PowerOn {
+		v.lastPower = state.PowerStateOn
+		if s.Running {
+			v.lastHost = state.HostStateRunning
+		}
+	}
+	return nil
+}
+
+// powerSeen takes the power state as seen. LastStateChangeTime moves only
+// where it differs from what was last seen, so a restart changes nothing.
+func (v *values) powerSeen(on bool, now state.Instant) {
+	s := &v.saved
+	if s.PowerOn == nil && on || s.PowerOn != nil && *s.PowerOn != on {
+		s.StateChange = now.WallMillis()
+	}
+	s.PowerOn = &on
+}
+
+// hostGone clears what only a running host has.
+func (v *values) hostGone() {
+	v.saved.Progress, v.saved.OS = state.BootProgressUnspecified, state.OSStateInactive
+}
+
+// osStandby takes POST complete. Found asserted at start it says nothing new:
+// what was stored may say more.
+func (v *values) osStandby(first bool) {
+	if !first || v.saved.OS == state.OSStateInactive {
+		v.saved.OS = state.OSStateStandby
+	}
+}
+
+func (v *values) nextHint() time.Duration {
+	switch {
+	case v.hostHint.until == 0:
+		return v.powerHint.until
+	case v.powerHint.until == 0:
+		return v.hostHint.until
+	default:
+		return min(v.hostHint.until, v.powerHint.until)
+	}
+}
+
+func (d *domain) clearHints() { d.values.hostHint, d.values.powerHint = hint{}, hint{} }
+
+func (d *domain) expireHints() {
+	for _, h := range []*hint{&d.values.hostHint, &d.values.powerHint} {
+		if d.due(h.until) {
+			*h = hint{}
+		}
+	}
+}
+
+// save journals the values if they have changed.
+func (d *domain) save() {
+	v := &d.values
+	if equalSaved(v.saved, v.written) {
+		return
+	}
+	text, err := json.Marshal(v.saved)
+	if err != nil {
+		panic(fmt.Sprintf("engine: values: %v", err)) // plain numbers always marshal
+	}
+	v.written = v.saved
+	if v.saved.PowerOn != nil {
+		on := *v.saved.PowerOn
+		v.written.PowerOn = &on
+	}
+	d.core.record(d, history.Entry{Kind: history.KindNote, Domain: d.cfg.ID, Note: history.Note{Name: savedNote, Text: string(text)}})
+}
+
+func equalSaved(a, b saved) bool {
+	if (a.PowerOn == nil) != (b.PowerOn == nil) || a.PowerOn != nil && *a.PowerOn != *b.PowerOn {
+		return false
+	}
+	a.PowerOn, b.PowerOn = nil, nil
+	return a == b
+}
+
+// takeAttempt counts a launched host request. A fresh Host On from outside
+// fills the attempts up first (DESIGN.md §3.2).
+func (d *domain) takeAttempt(req state.Request) {
+	if req.Object.Kind != state.KindHost || !req.Op.Raising() {
+		return
+	}
+	s := &d.values.saved
+	if req.Op == state.HostOn && d.run.verdict == state.VerdictPowerOn && !selfMade(req) {
+		s.AttemptsLeft = s.Retry
+	}
+	d.run.attempt = s.AttemptsLeft > 0
+	if d.run.attempt {
+		s.AttemptsLeft--
+	}
+}
+
+// selfMade reports whether the daemon asked to repair something; a schedule or
+// a restore policy stands for a person.
+func selfMade(req state.Request) bool {
+	return req.Key.Client == state.InternalPrefix+"autoreboot" || req.Key.Client == state.InternalPrefix+"monitor"
+}
+
+func (d *domain) refundAttempt() {
+	if d.run.attempt {
+		d.values.saved.AttemptsLeft++
+	}
+}
+
+// setRestartCause says why the host comes up, before it shows Running.
+func (d *domain) setRestartCause(req state.Request) {
+	if !req.Op.Raising() {
+		return
+	}
+	v := &d.values
+	switch {
+	case req.Internal():
+		var n int
+		if _, err := fmt.Sscanf(req.Cause, "%d", &n); err == nil {
+			v.saved.RestartCause = state.RestartCause(n)
+		}
+	case !v.ownCause:
+		v.saved.RestartCause = state.RestartCauseRemoteCommand
+	}
+	v.ownCause = false
+}
