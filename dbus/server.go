@@ -2,8 +2,16 @@ package dbus
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/dbus/openbmc"
+	"github.com/bmcstate/bmcstate/dbus/props"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 )
@@ -14,6 +22,10 @@ import (
 type Backend interface {
 	Post(engine.Event)
 }
+
+// ErrNameTaken says that another process owns one of our bus names; the error
+// that wraps it says which.
+var ErrNameTaken = props.ErrNameTaken
 
 // Options says what a [Server] serves and to whom.
 type Options struct {
@@ -35,8 +47,21 @@ type Options struct {
 // Server is all the bus services of the daemon. Its methods are safe for
 // concurrent use.
 type Server struct {
-	opts Options
-	done chan struct{}
+	opts     Options
+	log      *slog.Logger
+	ctx      context.Context // of the connections' life
+	services []*props.Service
+	objects  map[state.Object]*props.Object
+	queueSvc *props.Service
+	queues   map[int]*props.Object
+
+	mu       sync.Mutex // guards requests
+	requests map[requestKey]*props.Object
+
+	wg      sync.WaitGroup
+	endOnce sync.Once
+	done    chan struct{}
+	err     error // valid once done is closed
 }
 
 var _ engine.Publisher = (*Server)(nil)
@@ -45,42 +70,163 @@ var _ engine.Publisher = (*Server)(nil)
 // [Server.Start] is what clients see first. When ctx ends, the connections
 // close as if the bus had gone.
 func New(ctx context.Context, opts Options) (*Server, error) {
-	return &Server{opts: opts, done: make(chan struct{})}, nil
+	if opts.Backend == nil {
+		return nil, errors.New("dbus: Options.Backend is needed: it takes what clients ask for")
+	}
+	s := &Server{
+		opts:     opts,
+		log:      opts.Logger,
+		ctx:      ctx,
+		objects:  make(map[state.Object]*props.Object),
+		queues:   make(map[int]*props.Object),
+		requests: make(map[requestKey]*props.Object),
+		done:     make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if err := errors.Join(s.addStates(), s.addQueues()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// addStates makes a service per state object.
+func (s *Server) addStates() error {
+	objects := []state.Object{{Kind: state.KindBMC}}
+	for _, n := range s.opts.Chassis {
+		objects = append(objects, state.Object{Kind: state.KindChassis, Index: n})
+	}
+	for _, n := range s.opts.Hosts {
+		objects = append(objects, state.Object{Kind: state.KindHost, Index: n}, state.Object{Kind: state.KindSchedule, Index: n})
+	}
+	for _, o := range objects {
+		impls := s.impls(o)
+		svc := s.addService(impls[0].Interface.Name, o.Index, managerOf(o))
+		object, err := svc.Add(openbmc.ObjectPath(o), impls...)
+		if err != nil {
+			return err
+		}
+		s.objects[o] = object
+	}
+	return nil
+}
+
+func managerOf(o state.Object) godbus.ObjectPath {
+	if o.Kind == state.KindSchedule {
+		return openbmc.ScheduledRoot
+	}
+	return openbmc.StateRoot
+}
+
+func (s *Server) addQueues() error {
+	if len(s.opts.Domains) == 0 {
+		return nil
+	}
+	s.queueSvc = s.addService(openbmc.IfaceQueue, 0, openbmc.StateRoot)
+	for _, domain := range s.opts.Domains {
+		object, err := s.queueSvc.Add(openbmc.QueuePath(domain), s.queueImpl(domain))
+		if err != nil {
+			return err
+		}
+		s.queues[domain] = object
+	}
+	return nil
+}
+
+func (s *Server) addService(iface string, index int, manager godbus.ObjectPath) *props.Service {
+	svc := props.New(props.Options{
+		Names:       openbmc.ServiceNames(iface, index),
+		Managers:    []godbus.ObjectPath{manager},
+		AllowedUIDs: slices.Clone(s.opts.AllowedUIDs),
+		Logger:      s.log,
+	})
+	s.services = append(s.services, svc)
+	return svc
 }
 
 // Start connects one connection per service, exports the objects, signals them
-// and then owns the names. A name that is taken is an error that says which.
-// ctx bounds only the start.
-func (s *Server) Start(ctx context.Context) error { return nil }
+// and then owns the names. A name that is taken is an error that says which; it
+// wraps [ErrNameTaken]. ctx bounds only the start. It may be called once.
+func (s *Server) Start(ctx context.Context) error {
+	err := s.start(ctx)
+	if err != nil {
+		s.end(err)
+		s.closeServices()
+		return fmt.Errorf("dbus: %w", err)
+	}
+	for _, svc := range s.services {
+		s.wg.Add(1)
+		go s.watch(svc)
+	}
+	return nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	for _, svc := range s.services {
+		if err := svc.Connect(ctx, s.opts.Address); err != nil {
+			return err
+		}
+	}
+	for _, svc := range s.services {
+		if err := svc.Own(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch ends the server with the first of its connections. What is left of the
+// others would be half a daemon.
+func (s *Server) watch(svc *props.Service) {
+	defer s.wg.Done()
+	select {
+	case <-svc.Done():
+		s.end(svc.Err())
+	case <-s.ctx.Done():
+		s.end(context.Cause(s.ctx))
+		_ = svc.Close()
+	case <-s.done:
+	}
+}
 
 // Done is closed when a connection is lost or the server was closed; [Server.Err]
 // says why.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Err returns nil until Done is closed, then the reason.
-func (s *Server) Err() error { return nil }
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+func (s *Server) end(err error) {
+	s.endOnce.Do(func() {
+		s.err = err
+		close(s.done)
+	})
+}
 
 // Close gives the names up, closes the connections and waits for all
-// goroutines of the server. Calls still unanswered get no answer.
-func (s *Server) Close() error { return nil }
+// goroutines of the server. Calls still unanswered get no answer. Publish calls
+// after it do nothing.
+func (s *Server) Close() error {
+	s.end(props.ErrClosed)
+	s.closeServices()
+	s.wg.Wait()
+	return nil
+}
 
-// PublishHost implements engine.Publisher.
-func (s *Server) PublishHost(index int, h state.Host) {}
-
-// PublishChassis implements engine.Publisher.
-func (s *Server) PublishChassis(index int, c state.Chassis) {}
-
-// PublishBMC implements engine.Publisher.
-func (s *Server) PublishBMC(b state.BMC) {}
-
-// PublishSchedule implements engine.Publisher.
-func (s *Server) PublishSchedule(index int, sc state.Schedule) {}
-
-// PublishQueue implements engine.Publisher.
-func (s *Server) PublishQueue(domain int, q state.Queue) {}
-
-// PublishRequest implements engine.Publisher.
-func (s *Server) PublishRequest(domain int, r state.Request) {}
-
-// RemoveRequest implements engine.Publisher.
-func (s *Server) RemoveRequest(domain int, seq uint64) {}
+// closeServices closes the connections side by side, as each may have to wait
+// for a bus that hangs.
+func (s *Server) closeServices() {
+	var wg sync.WaitGroup
+	for _, svc := range s.services {
+		wg.Go(func() { _ = svc.Close() })
+	}
+	wg.Wait()
+}

@@ -1,0 +1,83 @@
+package openbmc
+
+import (
+	"fmt"
+	"strconv"
+
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state"
+)
+
+// Names of the interfaces. A service is named like its main interface, with
+// the instance number where there are several.
+const (
+	IfaceBMC            = "xyz.openbmc_project.State.BMC"
+	IfaceChassis        = "xyz.openbmc_project.State.Chassis"
+	IfacePowerOnHours   = "xyz.openbmc_project.State.PowerOnHours"
+	IfaceHost           = "xyz.openbmc_project.State.Host"
+	IfaceBootProgress   = "xyz.openbmc_project.State.Boot.Progress"
+	IfaceOSStatus       = "xyz.openbmc_project.State.OperatingSystem.Status"
+	IfaceRebootAttempts = "xyz.openbmc_project.Control.Boot.RebootAttempts"
+	IfaceSchedule       = "xyz.openbmc_project.State.ScheduledHostTransition"
+	IfaceProgress       = "xyz.openbmc_project.Common.Progress"
+	IfaceDelete         = "xyz.openbmc_project.Object.Delete"
+
+	IfaceQueue   = "xyz.openbmc_project.State.TransitionQueue"   // ours
+	IfaceRequest = "xyz.openbmc_project.State.TransitionRequest" // ours
+)
+
+// Paths of the object managers.
+const (
+	StateRoot     godbus.ObjectPath = "/xyz/openbmc_project/state"
+	ScheduledRoot godbus.ObjectPath = "/xyz/openbmc_project/scheduled"
+)
+
+// Error names.
+const (
+	ErrInvalidArgument = "xyz.openbmc_project.Common.Error.InvalidArgument"
+	ErrNotAllowed      = "xyz.openbmc_project.Common.Error.NotAllowed"
+	ErrUnavailable     = "xyz.openbmc_project.Common.Error.Unavailable"
+	ErrHostNotReady    = "xyz.openbmc_project.State.Host.Error.BMCNotReady"
+	ErrChassisNotReady = "xyz.openbmc_project.State.Chassis.Error.BMCNotReady"
+	ErrInvalidTime     = "xyz.openbmc_project.ScheduledTime.Error.InvalidTime"
+	ErrIDConflict      = "xyz.openbmc_project.State.TransitionQueue.Error.IdConflict"     // ours
+	ErrBusy            = "xyz.openbmc_project.State.TransitionQueue.Error.Busy"           // ours
+	ErrFull            = "xyz.openbmc_project.State.TransitionQueue.Error.Full"           // ours
+	ErrUnknownRequest  = "xyz.openbmc_project.State.TransitionQueue.Error.UnknownRequest" // ours
+)
+
+// NoObject stands where a path is wanted and there is no object.
+const NoObject godbus.ObjectPath = "/"
+
+// ObjectPath returns the path of a state object.
+func ObjectPath(o state.Object) godbus.ObjectPath {
+	if o.Kind == state.KindSchedule {
+		return ScheduledRoot + godbus.ObjectPath("/host"+strconv.Itoa(o.Index))
+	}
+	return StateRoot + "/" + godbus.ObjectPath(o.String())
+}
+
+// QueuePath returns the path of a domain's queue.
+func QueuePath(domain int) godbus.ObjectPath {
+	return StateRoot + godbus.ObjectPath(fmt.Sprintf("/queue%d", domain))
+}
+
+// RequestPath returns the path of a request's object.
+func RequestPath(domain int, seq uint64) godbus.ObjectPath {
+	return QueuePath(domain) + godbus.ObjectPath("/request/"+strconv.FormatUint(seq, 10))
+}
+
+// ServiceNames returns the bus names of a service, in the order in which the
+// reference owns them: instance 0 has the name without a number, too. The BMC
+// and the queue never have a number.
+func ServiceNames(iface string, index int) []string {
+	if iface == IfaceBMC || iface == IfaceQueue {
+		return []string{iface}
+	}
+	numbered := iface + strconv.Itoa(index)
+	if index == 0 {
+		return []string{iface, numbered}
+	}
+	return []string{numbered}
+}

@@ -1,0 +1,168 @@
+package props
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	godbus "github.com/godbus/dbus/v5"
+)
+
+const (
+	driver        = "org.freedesktop.DBus"
+	systemBusPath = "/run/dbus/system_bus_socket"
+
+	// maxMessage is far above anything that a client has reason to send us. A
+	// larger message is dropped unread, as it would be decoded several times.
+	maxMessage = 1 << 20
+	// maxFrame is the protocol's limit.
+	maxFrame = 1 << 27
+)
+
+// wire is the transport under godbus: a socket whose incoming messages were
+// looked at. It drops
+//
+//   - what godbus cannot decode, although the bus takes it (for example a body
+//     of type a{gs}): godbus would close the connection;
+//   - replies and signals that are not from the bus driver: we call nobody else,
+//     and on a permissive bus a peer could forge the answer that names its uid;
+//   - oversized messages.
+//
+// It also never negotiates the passing of file descriptors, which godbus would
+// accept from anybody and never close.
+type wire struct {
+	net.Conn
+	in     *bufio.Reader
+	framed bool   // set with BEGIN, before the reader goroutine starts
+	frame  []byte // rest of the message that is being handed on
+	drop   func(reason string)
+}
+
+func newWire(conn net.Conn, drop func(string)) *wire {
+	return &wire{Conn: conn, in: bufio.NewReaderSize(conn, 16<<10), drop: drop}
+}
+
+// Write passes p on. BEGIN ends the authentication, whose lines have no frames.
+func (w *wire) Write(p []byte) (int, error) {
+	if !w.framed && bytes.Equal(p, []byte("BEGIN\r\n")) {
+		w.framed = true
+	}
+	return w.Conn.Write(p)
+}
+
+// Read hands on the next bytes of a message that godbus can take.
+func (w *wire) Read(p []byte) (int, error) {
+	if !w.framed {
+		return w.in.Read(p)
+	}
+	for len(w.frame) == 0 {
+		if err := w.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, w.frame)
+	w.frame = w.frame[n:]
+	return n, nil
+}
+
+// next reads one message into frame, or leaves frame empty if it is dropped.
+func (w *wire) next() error {
+	head, err := w.in.Peek(16)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
+		return err
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if head[0] == 'B' {
+		order = binary.BigEndian
+	}
+	size := 16 + (uint64(order.Uint32(head[12:]))+7)&^7 + uint64(order.Uint32(head[4:]))
+	if size > maxFrame {
+		return fmt.Errorf("message of %d bytes: the peer does not speak D-Bus", size)
+	}
+	if size > maxMessage {
+		w.drop(fmt.Sprintf("%d bytes are too many", size))
+		_, err := io.CopyN(io.Discard, w.in, int64(size))
+		return err
+	}
+	frame := make([]byte, size)
+	if _, err := io.ReadFull(w.in, frame); err != nil {
+		return err
+	}
+	if reason := refuse(frame); reason != "" {
+		w.drop(reason)
+		return nil
+	}
+	w.frame = frame
+	return nil
+}
+
+// refuse says why godbus must not see the message, or "".
+func refuse(frame []byte) (reason string) {
+	defer func() {
+		if p := recover(); p != nil {
+			reason = "it cannot be decoded"
+		}
+	}()
+	msg, err := godbus.DecodeMessage(bytes.NewReader(frame))
+	if err != nil {
+		return err.Error()
+	}
+	if sender, _ := msg.Headers[godbus.FieldSender].Value().(string); msg.Type != godbus.TypeMethodCall && sender != driver {
+		return fmt.Sprintf("a %s from %q that nobody asked for", msg.Type, sender)
+	}
+	return ""
+}
+
+// dial connects to a bus address. Empty means $DBUS_SYSTEM_BUS_ADDRESS, then
+// the system bus's usual socket. Only unix sockets are spoken: the kernel
+// vouches for the uid at their ends.
+func dial(ctx context.Context, address string) (net.Conn, error) {
+	if address == "" {
+		address = os.Getenv("DBUS_SYSTEM_BUS_ADDRESS")
+	}
+	if address == "" {
+		address = "unix:path=" + systemBusPath
+	}
+	var errs []error
+	for one := range strings.SplitSeq(address, ";") {
+		path, err := socketPath(one)
+		if err == nil {
+			var conn net.Conn
+			if conn, err = new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+				return conn, nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func socketPath(address string) (string, error) {
+	list, ok := strings.CutPrefix(address, "unix:")
+	for ok && list != "" {
+		var item string
+		item, list, _ = strings.Cut(list, ",")
+		key, value, _ := strings.Cut(item, "=")
+		value, err := godbus.UnescapeBusAddressValue(value)
+		if err != nil {
+			return "", fmt.Errorf("bus address %q: %w", address, err)
+		}
+		switch key {
+		case "path":
+			return value, nil
+		case "abstract":
+			return "@" + value, nil
+		}
+	}
+	return "", fmt.Errorf("bus address %q is none of unix:path=… and unix:abstract=…", address)
+}
