@@ -246,3 +246,14 @@ func (c *Core) overdueCommits() {
 		c.resolve(w, seq, errStorageHangs)
 	}
 }
+
+// ready reports whether every driven domain's power state is known and what an
+// earlier run left is settled.
+func (c *Core) ready() bool {
+	for _, d := range c.domains {
+		if _, known := d.powered(); d.cfg.Driven && (!known || len(d.recovered) > 0) {
+			return false
+		}
+	}
+	return true
+}

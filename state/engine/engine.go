@@ -44,13 +44,12 @@ type Platform interface {
 
 // Options are what an [Engine] needs of the world.
 type Options struct {
-	Config    Config
-	Boards    map[int]Board // by domain id
-	Platform  Platform
-	Publisher Publisher
-	Journal   history.Options // Commit and Report are the engine's
-	Now       func() state.Instant
-	Log       *slog.Logger
+	Config   Config
+	Boards   map[int]Board // by domain id
+	Platform Platform
+	Journal  history.Options // Commit and Report are the engine's
+	Now      func() state.Instant
+	Log      *slog.Logger
 	// Beat, where not nil, is called from the engine's own loop at least every
 	// Beats; a watchdog hangs on it.
 	Beat  func()
@@ -63,8 +62,11 @@ type Engine struct {
 	core    *Core
 	log     *history.Log
 	inbox   inbox
+	pub     Publisher                     // the loop's own
 	permits map[uint64]history.NotDurable // by request; the loop's own
-	commit  history.Commit                // the one being handled; the loop's own
+	ready   chan struct{}
+	isReady bool           // ready is closed; the loop's own
+	commit  history.Commit // the one being handled; the loop's own
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -73,7 +75,7 @@ type Engine struct {
 
 // New opens the journal and takes what it holds. Run does the rest.
 func New(opts Options) (*Engine, error) {
-	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}}
+	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}, ready: make(chan struct{})}
 	e.inbox.wake = make(chan struct{}, 1)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	jo := opts.Journal
@@ -111,9 +113,21 @@ type permitEvent struct {
 
 func (commitEvent) isEvent() {}
 
-// Run owns the core until ctx ends. It returns when every goroutine that it
-// started has ended, lines are released and the journal is closed.
-func (e *Engine) Run(ctx context.Context) error {
+// Ready is closed once the power state of every domain that is driven is known
+// and what an earlier run left is settled.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Close closes the journal of an engine that is not going to run.
+func (e *Engine) Close() error {
+	e.cancel()
+	return e.log.Close()
+}
+
+// Run owns the core and shows what it sees to p until ctx ends. It returns when
+// every goroutine that it started has ended, lines are released and the journal
+// is closed. Call it once.
+func (e *Engine) Run(ctx context.Context, p Publisher) error {
+	e.pub = p
 	for id, b := range e.opts.Boards {
 		e.workers.Go(func() { e.watch(id, b) })
 	}
@@ -177,6 +191,10 @@ func (e *Engine) step(ev Event) {
 	for _, eff := range e.core.Step(e.opts.Now(), ev) {
 		e.carryOut(eff)
 	}
+	if !e.isReady && e.core.ready() {
+		e.isReady = true
+		close(e.ready)
+	}
 }
 
 // compact lets the journal drop what the queues have forgotten. The journal
@@ -192,7 +210,7 @@ func (e *Engine) compact() {
 }
 
 func (e *Engine) carryOut(eff Effect) {
-	p := e.opts.Publisher
+	p := e.pub
 	switch eff := eff.(type) {
 	case replyEffect:
 		eff.reply(eff.answer)

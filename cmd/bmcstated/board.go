@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/engine"
+)
+
+// board shows a gpio.Board to the engine, in the engine's terms.
+type board struct {
+	gpio.Board
+	edges chan engine.Edge
+	stop  chan struct{}
+	ended chan struct{}
+}
+
+var _ engine.Board = (*board)(nil)
+
+// newBoard starts to pass the board's events on, until Close.
+func newBoard(b gpio.Board) *board {
+	a := &board{Board: b, edges: make(chan engine.Edge, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	go a.pass()
+	return a
+}
+
+func (b *board) pass() {
+	defer close(b.ended)
+	defer close(b.edges)
+	for ev := range b.Events() {
+		select {
+		case b.edges <- engine.Edge{Signal: ev.Signal, Asserted: ev.Asserted}:
+		case <-b.stop:
+			return
+		}
+	}
+}
+
+// Close releases the lines and waits for the events' goroutine.
+func (b *board) Close() error {
+	close(b.stop)
+	err := b.Board.Close()
+	<-b.ended
+	return err
+}
+
+func (b *board) Edges() <-chan engine.Edge { return b.edges }
+
+// Read samples the inputs. A line that cannot be read is unknown, and its
+// error is the reading's where it matters for the power state.
+func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, bool, error) {
+	all, err := b.Board.Read(ctx, settle)
+	l := state.Levels{
+		PowerGood:     level(all, gpio.PowerOk),
+		SIOGood:       level(all, gpio.SioPowerGood),
+		PostComplete:  level(all, gpio.PostComplete),
+		PlatformReset: level(all, gpio.PlatformReset),
+	}
+	err = errors.Join(err, all[gpio.PowerOk].Err, all[gpio.SioPowerGood].Err)
+	return l, all.Agreed(gpio.PowerOk, gpio.SioPowerGood), err
+}
+
+func level(all gpio.Levels, signal string) state.Level {
+	l, ok := all[signal]
+	switch {
+	case !ok:
+		return state.LevelAbsent
+	case !l.Known:
+		return state.LevelUnknown
+	default:
+		return state.LevelOf(l.Asserted)
+	}
+}
+
+// untouched are the errors after which the line has not moved.
+var untouched = []error{gpio.ErrMissing, gpio.ErrBusy, gpio.ErrAsserted, gpio.ErrNotDriven, gpio.ErrClosed}
+
+// Pulse asserts an output for a while. A pulse that ended because another took
+// the line over, or before it began, has done what was asked.
+func (b *board) Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) (bool, error) {
+	err := b.Board.Pulse(ctx, signal, width, takeOver)
+	moved := true
+	for _, e := range untouched {
+		moved = moved && !errors.Is(err, e)
+	}
+	if errors.Is(err, gpio.ErrTakenOver) || errors.Is(err, gpio.ErrNotDriven) {
+		err = nil
+	}
+	return moved, err
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+// domainsOf groups hosts and chassis that are connected to each other. A domain
+// is numbered by its lowest chassis (DESIGN.md P1).
+func domainsOf(maps []config.Mapping) []domainOf {
+	var domains []domainOf
+	for _, m := range maps {
+		joined := domainOf{id: m.Chassis, hosts: []int{m.Host}, chassis: []int{m.Chassis}}
+		rest := domains[:0]
+		for _, d := range domains {
+			if slices.Contains(d.hosts, m.Host) || slices.Contains(d.chassis, m.Chassis) {
+				joined.hosts = append(joined.hosts, d.hosts...)
+				joined.chassis = append(joined.chassis, d.chassis...)
+				continue
+			}
+			rest = append(rest, d)
+		}
+		domains = append(rest, joined)
+	}
+	for i := range domains {
+		d := &domains[i]
+		d.hosts, d.chassis = unique(d.hosts), unique(d.chassis)
+		d.id = d.chassis[0]
+	}
+	slices.SortFunc(domains, func(a, b domainOf) int { return a.id - b.id })
+	return domains
+}
+
+func unique(n []int) []int {
+	slices.Sort(n)
+	return slices.Compact(n)
+}
+
+// engineConfig is the configuration in the engine's terms.
+func engineConfig(cfg config.Config, m *machine) engine.Config {
+	times := engine.DefaultTimes()
+	times.Known, times.Commit, times.Settle, times.Hint = cfg.KnownTimeout, cfg.CommitTimeout, cfg.Settle, cfg.HintTTL
+	ec := engine.Config{
+		Times: times, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
+	}
+	for _, d := range m.domains {
+		_, driven := m.boards[d.id]
+		ec.Domains = append(ec.Domains, engine.DomainConfig{
+			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven,
+			Queue: queue.Config{
+				Policy: cfg.PolicyOf(d.id), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),
+				HistoryMax: cfg.HistoryMax, HistoryTTL: cfg.HistoryTTL, RepeatWindow: cfg.RepeatWindow,
+				PendingTTL: cfg.PendingTTL, RetryInvalid: cfg.RepeatAfterInvalid,
+			},
+			Timings: timings(cfg),
+			Options: sequence.Options{ForceAfterGraceful: cfg.ForceAfterOff, StrictRunning: cfg.PostComplete, ForceOffTries: forceOffTries},
+		})
+	}
+	return ec
+}
+
+// forceOffTries is how many holds of the power button a force-off makes while
+// power reads on (DESIGN.md P3).
+const forceOffTries = 3
+
+func timings(cfg config.Config) sequence.Timings {
+	t := sequence.DefaultTimings()
+	s := cfg.Simulate.Timings
+	t.PowerPulse, t.ForceOffPulse, t.ResetPulse = s.PowerPulse, s.ForceOffPulse, s.ResetPulse
+	t.PowerCycle, t.PowerOKWatchdog, t.SIOWatchdog = s.PowerCycle, s.PowerOKWatchdog, s.SIOWatchdog
+	t.GracefulTimeout, t.PostTimeout = cfg.GracefulTimeout, cfg.PostTimeout
+	t.ConfirmTimeout, t.ReconcileTimeout = cfg.ConfirmTimeout, cfg.ReconcileTimeout
+	return t
+}

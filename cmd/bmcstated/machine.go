@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/engine"
+)
+
+// machine is what the daemon runs on: its boot, its clock and its boards.
+type machine struct {
+	bootID   string
+	boot     func() time.Duration
+	domains  []domainOf
+	boards   map[int]engine.Board
+	closers  []func() error
+	runDir   string
+	simulate bool
+	rebooted chan struct{} // closed when the simulated BMC was told to reboot
+	once     sync.Once
+}
+
+// domainOf is one power domain's objects.
+type domainOf struct {
+	id      int
+	hosts   []int
+	chassis []int
+}
+
+// openMachine opens the boards. It touches no line (DESIGN.md P7).
+func openMachine(f flags, cfg config.Config, log *slog.Logger) (*machine, error) {
+	m := &machine{
+		boot: gpio.BootTime, boards: map[int]engine.Board{}, runDir: f.runDir, simulate: f.simulate,
+		rebooted: make(chan struct{}),
+	}
+	maps := cfg.Hosts
+	if f.simulate {
+		maps = cfg.SimulatedHosts()
+	}
+	m.domains = domainsOf(maps)
+	var err error
+	if !f.simulate {
+		m.bootID, err = gpio.BootID()
+		return m, err
+	}
+	if m.bootID, m.boot, err = gpio.OpenBoot(f.runDir); err != nil {
+		return nil, err
+	}
+	for _, d := range m.domains {
+		v, err := gpio.OpenVirtual(gpio.VirtualOptions{RunDir: f.runDir, Board: d.id, Config: cfg.Simulate.Board, Log: log})
+		if err != nil {
+			m.close()
+			return nil, err
+		}
+		b := newBoard(v)
+		m.boards[d.id] = b
+		m.closers = append(m.closers, b.Close)
+	}
+	return m, nil
+}
+
+func (m *machine) close() {
+	for _, c := range m.closers {
+		_ = c() // lines are released; there is nobody left to tell
+	}
+}
+
+func (m *machine) now() state.Instant {
+	return state.Instant{Boot: m.boot(), Wall: time.Now()}
+}
+
+func (m *machine) hosts() (all []int) {
+	for _, d := range m.domains {
+		all = append(all, d.hosts...)
+	}
+	return all
+}
+
+func (m *machine) chassis() (all []int) {
+	for _, d := range m.domains {
+		all = append(all, d.chassis...)
+	}
+	return all
+}
+
+func (m *machine) domainIDs() (all []int) {
+	for _, d := range m.domains {
+		all = append(all, d.id)
+	}
+	return all
+}
+
+// Reboot restarts the BMC. A simulated one gets a new boot id at its next
+// start, and the daemon ends.
+func (m *machine) Reboot(_ context.Context, _ bool) error {
+	if !m.simulate {
+		return errors.New("no systemd to reboot the BMC with")
+	}
+	if err := os.Remove(filepath.Join(m.runDir, "boot")); err != nil {
+		return fmt.Errorf("simulated reboot: %w", err)
+	}
+	m.once.Do(func() { close(m.rebooted) })
+	return nil
+}
