@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 )
 
@@ -62,33 +63,18 @@ type Mapping struct{ Host, Chassis int }
 type Simulate struct {
 	Count   int // hosts, each with a chassis of its own; 0 = as Config.Hosts says
 	Timings Timings
-	Faults  Faults
+	Board   gpio.VirtualConfig // of every host alike
 }
 
-// Timings are the times of the virtual board and of the sequence that drives
-// it.
+// Timings are the times of the sequence that drives the virtual board; a real
+// board has its own in power-config-host<N>.json.
 type Timings struct {
 	PowerPulse      time.Duration // button press for on and for graceful off
 	ForceOffPulse   time.Duration // longest hold of the button for force-off
 	ResetPulse      time.Duration
 	PowerCycle      time.Duration // dwell between off and on
 	PowerOKWatchdog time.Duration // from the press to power good, then FAILED
-
-	PowerGoodDelay time.Duration // board: from the press to power good
-	PowerOffDelay  time.Duration // board: from the cut to power good gone
-	PostDelay      time.Duration // board: from power good or reset to POST complete
-	GuestShutdown  time.Duration // board: from the press to the guest being off
-	OverrideHold   time.Duration // board: a press this long cuts power
-}
-
-// Faults are what is wrong with the virtual board from the start.
-type Faults struct {
-	NeverPowerGood bool          // a press does not raise power good
-	DropPowerGood  time.Duration // power good falls this long after it rose; 0 = never
-	GuestHangs     bool          // the guest ignores a request to shut down
-	GuestCrashes   time.Duration // the guest crashes this long after POST complete; 0 = never
-	LinesBusy      []string      // lines that another process holds
-	LinesMissing   []string      // lines that the board does not have
+	SIOWatchdog     time.Duration // from power good to SIO power good, then FAILED
 }
 
 // Default returns the configuration of a machine without a file.
@@ -115,18 +101,17 @@ func Default() Config {
 		RetryAttempts:    3,
 		PowerConfigDir:   "/usr/share/x86-power-control",
 		Hosts:            []Mapping{{Host: 0, Chassis: 0}},
-		Simulate: Simulate{Timings: Timings{
-			PowerPulse:      50 * time.Millisecond,
-			ForceOffPulse:   2 * time.Second,
-			ResetPulse:      50 * time.Millisecond,
-			PowerCycle:      300 * time.Millisecond,
-			PowerOKWatchdog: 3 * time.Second,
-			PowerGoodDelay:  300 * time.Millisecond,
-			PowerOffDelay:   20 * time.Millisecond,
-			PostDelay:       500 * time.Millisecond,
-			GuestShutdown:   500 * time.Millisecond,
-			OverrideHold:    400 * time.Millisecond,
-		}},
+		Simulate: Simulate{
+			Timings: Timings{
+				PowerPulse:      50 * time.Millisecond,
+				ForceOffPulse:   2 * time.Second,
+				ResetPulse:      50 * time.Millisecond,
+				PowerCycle:      300 * time.Millisecond,
+				PowerOKWatchdog: 3 * time.Second,
+				SIOWatchdog:     time.Second,
+			},
+			Board: gpio.DefaultVirtual(),
+		},
 	}
 }
 

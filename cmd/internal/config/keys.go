@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 )
 
@@ -55,37 +56,65 @@ func (c *Config) keys() []key {
 func (s *Simulate) keys() []key {
 	return []key{
 		{"count", integer(&s.Count, 1, maxIndex+1)},
-		{"timings", object(s.Timings.keys)},
-		{"faults", object(s.Faults.keys)},
+		{"timings", object(s.timings)},
+		{"inputs", list(&s.Board.Inputs, 32, signal(gpio.IsInput, "an input"))},
+		{"slotPower", boolean(&s.Board.SlotPower)},
+		{"startOn", boolean(&s.Board.StartOn)},
+		{"faults", object(func() []key { return faults(&s.Board.Faults) })},
 	}
 }
 
-func (t *Timings) keys() []key {
-	delay := func(to *time.Duration) reader { return duration(to, 0, time.Hour) }
+// timings holds the sequence's times and the board's: they are tuned together.
+func (s *Simulate) timings() []key {
+	t, b := &s.Timings, &s.Board
 	pulse := func(to *time.Duration) reader { return duration(to, time.Millisecond, time.Minute) }
+	board := func(to *gpio.Duration) reader {
+		return duration(to, gpio.Duration(time.Millisecond), gpio.Duration(time.Hour))
+	}
 	return []key{
 		{"powerPulse", pulse(&t.PowerPulse)},
 		{"forceOffPulse", pulse(&t.ForceOffPulse)},
 		{"resetPulse", pulse(&t.ResetPulse)},
-		{"powerCycle", delay(&t.PowerCycle)},
+		{"powerCycle", duration(&t.PowerCycle, 0, time.Hour)},
 		{"powerOKWatchdog", duration(&t.PowerOKWatchdog, time.Millisecond, time.Hour)},
-		{"powerGoodDelay", delay(&t.PowerGoodDelay)},
-		{"powerOffDelay", delay(&t.PowerOffDelay)},
-		{"postDelay", delay(&t.PostDelay)},
-		{"guestShutdown", delay(&t.GuestShutdown)},
-		{"overrideHold", duration(&t.OverrideHold, time.Millisecond, time.Minute)},
+		{"sioPowerGoodWatchdog", duration(&t.SIOWatchdog, time.Millisecond, time.Hour)},
+		{"powerGoodDelay", board(&b.PowerGoodDelay)},
+		{"sioDelay", board(&b.SioDelay)},
+		{"postDelay", board(&b.PostDelay)},
+		{"guestShutdown", board(&b.GuestShutdown)},
+		{"overrideHold", board(&b.OverrideHold)},
+		{"flickerPeriod", board(&b.FlickerPeriod)},
 	}
 }
 
-func (f *Faults) keys() []key {
-	after := func(to *time.Duration) reader { return duration(to, 0, maxTimeout) }
+func faults(f *gpio.Faults) []key {
+	signals := func(to *[]string) reader { return list(to, 32, signal(isSignal, "a signal")) }
 	return []key{
 		{"neverPowerGood", boolean(&f.NeverPowerGood)},
-		{"dropPowerGood", after(&f.DropPowerGood)},
-		{"guestHangs", boolean(&f.GuestHangs)},
-		{"guestCrashes", after(&f.GuestCrashes)},
-		{"linesBusy", list(&f.LinesBusy, 32, name)},
-		{"linesMissing", list(&f.LinesMissing, 32, name)},
+		{"neverPostComplete", boolean(&f.NeverPostComplete)},
+		{"dropPowerGoodAfter", duration(&f.DropPowerGoodAfter, 0, gpio.Duration(maxTimeout))},
+		{"powerGoodFlickers", integer(&f.PowerGoodFlickers, 0, 10000)},
+		{"guestHangsOnShutdown", boolean(&f.GuestHangsOnShutdown)},
+		{"guestCrash", boolean(&f.GuestCrash)},
+		{"forceOffIgnored", integer(&f.ForceOffIgnored, 0, 10000)},
+		{"lineBusy", signals(&f.LineBusy)},
+		{"lineMissing", signals(&f.LineMissing)},
+		{"lineHung", signals(&f.LineHung)},
+	}
+}
+
+func isSignal(s string) bool { return gpio.IsInput(s) || gpio.IsOutput(s) }
+
+// signal reads the name of a signal that is of the kind.
+func signal(is func(string) bool, kind string) func(*string) reader {
+	allowed := "the name of " + kind + " of x86-power-control"
+	return func(to *string) reader {
+		return text(to, allowed, func(s string) (string, error) {
+			if !is(s) {
+				return "", errOutOfRange
+			}
+			return s, nil
+		})
 	}
 }
 

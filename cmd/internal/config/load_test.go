@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 )
 
@@ -29,10 +30,12 @@ const full = `{
   "simulate": {
     "count": 3,
     "timings": {"powerPulse": "1ms", "forceOffPulse": "2ms", "resetPulse": "3ms", "powerCycle": "4ms",
-      "powerOKWatchdog": "5ms", "powerGoodDelay": "6ms", "powerOffDelay": "7ms", "postDelay": "8ms",
-      "guestShutdown": "9ms", "overrideHold": "10ms"},
-    "faults": {"neverPowerGood": true, "dropPowerGood": "11ms", "guestHangs": true, "guestCrashes": "12ms",
-      "linesBusy": ["POWER_OUT"], "linesMissing": ["ID_BUTTON", "NMI_OUT"]}
+      "powerOKWatchdog": "5ms", "sioPowerGoodWatchdog": "6ms", "powerGoodDelay": "7ms", "sioDelay": "8ms",
+      "postDelay": "9ms", "guestShutdown": "10ms", "overrideHold": "11ms", "flickerPeriod": "12ms"},
+    "inputs": ["PowerOk", "PostComplete"], "slotPower": true, "startOn": true,
+    "faults": {"neverPowerGood": true, "neverPostComplete": true, "dropPowerGoodAfter": "13ms", "powerGoodFlickers": 14,
+      "guestHangsOnShutdown": true, "guestCrash": true, "forceOffIgnored": 15,
+      "lineBusy": ["PowerOut"], "lineMissing": ["IdButton", "NMIOut"], "lineHung": ["ResetOut"]}
   }
 }`
 
@@ -55,18 +58,26 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Count: 3,
 			Timings: config.Timings{
 				PowerPulse: 1 * ms, ForceOffPulse: 2 * ms, ResetPulse: 3 * ms, PowerCycle: 4 * ms,
-				PowerOKWatchdog: 5 * ms, PowerGoodDelay: 6 * ms, PowerOffDelay: 7 * ms, PostDelay: 8 * ms,
-				GuestShutdown: 9 * ms, OverrideHold: 10 * ms,
+				PowerOKWatchdog: 5 * ms, SIOWatchdog: 6 * ms,
 			},
-			Faults: config.Faults{
-				NeverPowerGood: true, DropPowerGood: 11 * ms, GuestHangs: true, GuestCrashes: 12 * ms,
-				LinesBusy: []string{"POWER_OUT"}, LinesMissing: []string{"ID_BUTTON", "NMI_OUT"},
+			Board: gpio.VirtualConfig{
+				PowerGoodDelay: gpio.Duration(7 * ms), SioDelay: gpio.Duration(8 * ms), PostDelay: gpio.Duration(9 * ms),
+				GuestShutdown: gpio.Duration(10 * ms), OverrideHold: gpio.Duration(11 * ms),
+				FlickerPeriod: gpio.Duration(12 * ms), Scale: 1,
+				Inputs: []string{"PowerOk", "PostComplete"}, SlotPower: true, StartOn: true,
+				Faults: gpio.Faults{
+					NeverPowerGood: true, NeverPostComplete: true, DropPowerGoodAfter: gpio.Duration(13 * ms),
+					PowerGoodFlickers: 14, GuestHangsOnShutdown: true, GuestCrash: true, ForceOffIgnored: 15,
+					LineBusy: []string{"PowerOut"}, LineMissing: []string{"IdButton", "NMIOut"},
+					LineHung: []string{"ResetOut"},
+				},
 			},
 		},
 	}, got)
 	assert.Equal(t, state.FIFO, got.PolicyOf(1))
 	assert.Equal(t, state.Check, got.PolicyOf(0))
 	assert.Len(t, got.SimulatedHosts(), 3)
+	assert.NoError(t, got.Simulate.Board.Validate())
 }
 
 func TestParseDefaults(t *testing.T) {
@@ -99,11 +110,11 @@ func TestErrors(t *testing.T) {
 		"no object":  {"[]", []string{`f.json:1:1: [] is a list; allowed: an object`}},
 		"unknown key": {
 			"{\n  \"simulate\": {\"cuont\": 2}\n}",
-			[]string{`f.json:2:16: simulate.cuont: unknown key (did you mean "count"?); allowed: count, timings, faults`},
+			[]string{`f.json:2:16: simulate.cuont: unknown key (did you mean "count"?); allowed: count, timings, inputs, slotPower, startOn, faults`},
 		},
 		"unknown key without a neighbour": {
 			`{"simulate": {"x": 2}}`,
-			[]string{`f.json:1:15: simulate.x: unknown key; allowed: count, timings, faults`},
+			[]string{`f.json:1:15: simulate.x: unknown key; allowed: count, timings, inputs, slotPower, startOn, faults`},
 		},
 		"wrong types": {
 			`{"depthLimit": "8", "gracefulTimeout": 300, "resumeCycle": null, "allowedUids": 1, "simulate": true}`,
@@ -131,6 +142,13 @@ func TestErrors(t *testing.T) {
 				`f.json:1:21: allowedUids[1]: 4294967295 is not allowed here; allowed: a whole number from 0 to 4294967294`,
 				`f.json:1:33: allowedUids[2]: 1 is there twice; allowed: a list of at most 64 different elements`,
 				`f.json:1:55: powerConfigDir: "relative" is not allowed here; allowed: an absolute path`,
+			},
+		},
+		"signals": {
+			`{"simulate": {"inputs": ["PowerOut"], "faults": {"lineBusy": ["OUT"]}}}`,
+			[]string{
+				`f.json:1:26: simulate.inputs[0]: "PowerOut" is not allowed here; allowed: the name of an input of x86-power-control`,
+				`f.json:1:63: simulate.faults.lineBusy[0]: "OUT" is not allowed here; allowed: the name of a signal of x86-power-control`,
 			},
 		},
 		"policy": {
@@ -225,7 +243,7 @@ func TestDomains(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
-	f.Add([]byte(`{"policy": {"0": 1}, "hosts": [{"host": 1}], "simulate": {"faults": {"linesBusy": [""]}}, "x": []}`))
+	f.Add([]byte(`{"policy": {"0": 1}, "hosts": [{"host": 1}], "simulate": {"faults": {"lineBusy": [""]}}, "x": []}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := config.Parse("f.json", data)
 		if c.Driven == (err != nil) {

@@ -34,14 +34,15 @@ func integer[T number](to *T, least, most int64) reader {
 	}
 }
 
-func duration(to *time.Duration, least, most time.Duration) reader {
-	allowed := fmt.Sprintf(`a duration from %q to %q, for example "90s" or "1h30m"`, short(least), short(most))
-	return text(to, allowed, func(s string) (time.Duration, error) {
+func duration[T ~int64](to *T, least, most T) reader {
+	allowed := fmt.Sprintf(`a duration from %q to %q, for example "90s" or "1h30m"`,
+		short(time.Duration(least)), short(time.Duration(most)))
+	return text(to, allowed, func(s string) (T, error) {
 		v, err := time.ParseDuration(s)
-		if err == nil && (v < least || v > most) {
+		if err == nil && (T(v) < least || T(v) > most) {
 			err = errOutOfRange
 		}
-		return v, err
+		return T(v), err
 	})
 }
 
@@ -100,15 +101,6 @@ func directory(to *string) reader {
 			return "", errOutOfRange
 		}
 		return filepath.Clean(s), nil
-	})
-}
-
-func name(to *string) reader {
-	return text(to, "a name", func(s string) (string, error) {
-		if s == "" {
-			return "", errOutOfRange
-		}
-		return s, nil
 	})
 }
 
