@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"strings"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -123,7 +122,11 @@ func Transition(op state.Operation) string {
 }
 
 func parseStatus(s string) (state.Status, error) {
-	return state.ParseStatus(strings.TrimPrefix(s, openbmc.IfaceRequest+".Status."))
+	status, ok := openbmc.Status.Parse(s)
+	if !ok {
+		return 0, fmt.Errorf("unknown request status %q", s)
+	}
+	return status, nil
 }
 
 // sequence returns the number in a request's path, 0 for "/".
