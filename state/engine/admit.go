@@ -147,8 +147,7 @@ func (d *domain) durable(seq uint64) {
 // §3.5). It cuts no running operation but a graceful wait.
 func (d *domain) forced(req state.Request) {
 	_, known := d.powered()
-	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
-	if !known || !v.Launches() {
+	if !known || !d.verdict(req).Launches() {
 		return
 	}
 	graceful := d.run != nil && d.run.waitsForOS()

@@ -124,6 +124,7 @@ func (d *domain) advance() {
 	}
 	d.q.Evict(d.now()) // the journal drops what is not in the queue when it compacts
 	d.expireHints()
+	d.settleOthers()
 	d.dueBarrier()
 	d.settleRecovered()
 	d.runOverdue()
@@ -152,7 +153,7 @@ func (d *domain) judgeHead() bool {
 	if d.refusedByBarrier(head) {
 		return true
 	}
-	if d.waitsForOthers() {
+	if d.mustSettle(head) {
 		d.judging = nil
 		return false
 	}
@@ -193,16 +194,37 @@ func (d *domain) readText() string {
 	return "no input says on or off"
 }
 
-// waitsForOthers reports whether a transition that somebody else began, or an
-// unconfirmed press, has to settle first.
-func (d *domain) waitsForOthers() bool {
+// mustSettle reports whether a request has to wait until something settles that
+// others began, or a press of ours that nothing has confirmed. What begins with
+// a hold or a reset needs no press, and is not made safer by waiting for an OS
+// that shuts down.
+func (d *domain) mustSettle(req state.Request) bool {
+	if d.hands.until != 0 && (d.hands.up || req.Op.Class() < state.Forced) {
+		return true
+	}
+	return d.press.until != 0 && presses[d.verdict(req)]
+}
+
+// presses are the verdicts whose plan begins with a short press of the power
+// button.
+var presses = map[state.Verdict]bool{
+	state.VerdictPowerOn: true, state.VerdictGracefulOff: true, state.VerdictReboot: true, state.VerdictGracefulWarm: true,
+}
+
+// verdict judges a request by what is seen now.
+func (d *domain) verdict(req state.Request) state.Verdict {
+	return state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
+}
+
+// settleOthers forgets a transition that somebody else began, and a press that
+// nothing has confirmed, when their time is over.
+func (d *domain) settleOthers() {
 	if d.due(d.hands.until) {
 		d.hands = otherHands{}
 	}
 	if d.due(d.press.until) {
 		d.press = openPress{}
 	}
-	return d.hands.until != 0 || d.press.until != 0
 }
 
 // judged takes the settled reading that the head has waited for.
@@ -217,8 +239,10 @@ func (d *domain) judged(agreed bool) {
 	if !ok || req.Status != state.Pending {
 		return
 	}
-	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
+	v := d.verdict(req)
 	switch {
+	case d.mustSettle(req):
+		return
 	case v == state.VerdictNoop:
 		d.finish(seq, state.Noop, "")
 	case v == state.VerdictInvalid:

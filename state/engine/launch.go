@@ -50,6 +50,9 @@ func (r *launch) waitsForOS() bool {
 	return r.mode == modeWait && r.plan.Steps[r.step].Graceful
 }
 
+// driven reports whether the launch has asserted a line, or is asserting one.
+func (r *launch) driven() bool { return r.moved || r.pulsing != "" }
+
 func (r *launch) current() *sequence.Step { return &r.plan.Steps[r.step] }
 
 // launch starts the transition that a verdict calls for.
@@ -241,7 +244,7 @@ func (r *launch) see(l state.Levels) {
 	on, known := l.Power()
 	r.seen.Levels = l
 	r.seen.WentOff = r.seen.WentOff || known && !on
-	r.seen.WentReset = r.seen.WentReset || r.moved && known && on && l.InReset()
+	r.seen.WentReset = r.seen.WentReset || r.driven() && known && on && l.InReset()
 }
 
 // checked goes on with a pulse whose inputs were read again.

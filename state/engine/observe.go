@@ -52,7 +52,7 @@ func (d *domain) edge(ev edge) {
 
 // passage notes a reset that an edge shows.
 func (d *domain) passage(reset bool) {
-	if r := d.run; r != nil && reset && r.moved {
+	if r := d.run; r != nil && reset && r.driven() {
 		on, known := d.powered()
 		r.seen.WentReset = r.seen.WentReset || known && on
 	}
@@ -156,7 +156,7 @@ func (d *domain) hostState() state.HostState {
 			}
 			return state.HostStateOff
 		case sequence.ShowPowering, sequence.ShowStarting:
-			if !running || d.run.verdict == state.VerdictReset && !d.run.seen.WentReset {
+			if !running || d.run.verdict == state.VerdictReset {
 				return state.HostStateTransitioningToRunning
 			}
 		}

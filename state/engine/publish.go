@@ -51,7 +51,9 @@ func (d *domain) publish() {
 	}
 	if _, known := d.powered(); known {
 		d.values.lastHost, d.values.lastPower = d.shown.host.Current, d.shown.chassis.Current
-		d.values.saved.Running = d.values.lastHost == state.HostStateRunning
+		if !d.values.lastHost.Transitional() {
+			d.values.saved.Running = d.values.lastHost == state.HostStateRunning
+		}
 	}
 	d.save()
 }

@@ -1,0 +1,400 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+const (
+	out   = sequence.PowerOut
+	reset = sequence.ResetOut
+)
+
+func TestHostOnFromOff(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	p := r.write(state.HostOn)
+	r.pass(100 * time.Millisecond)
+	require.True(t, p.got)
+	require.Nil(t, p.answer.Err)
+	require.Equal(t, state.HostStateTransitioningToRunning, r.hostState())
+	require.Equal(t, state.PowerStateTransitioningToOn, r.powerState())
+	r.pass(5 * time.Second)
+	require.Equal(t, state.HostStateRunning, r.hostState())
+	require.Equal(t, state.PowerStateOn, r.powerState())
+	require.Equal(t, []string{out}, r.presses())
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	require.Equal(t, uint64(1), r.queue.Launches)
+	h := r.host[len(r.host)-1]
+	require.Equal(t, uint32(2), h.AttemptsLeft)
+	require.Equal(t, state.HostOn, h.Requested)
+	require.Equal(t, state.RestartCauseRemoteCommand, h.RestartCause)
+	require.Equal(t, state.OSStateStandby, h.OS)
+}
+
+// TestColumns runs every cell of DESIGN.md §3.2 that a gpio board can show and
+// checks status, pulses and where it ends.
+func TestColumns(t *testing.T) {
+	const (
+		off = false
+		on  = true
+	)
+	for _, c := range []struct {
+		op     state.Operation
+		from   bool
+		status state.Status
+		pulses []string
+		ends   bool
+	}{
+		{state.HostOn, on, state.Noop, nil, on},
+		{state.HostOn, off, state.Success, []string{out}, on},
+		{state.HostOff, on, state.Success, []string{out}, off},
+		{state.HostOff, off, state.Noop, nil, off},
+		{state.HostReboot, on, state.Success, []string{out, out}, on},
+		{state.HostReboot, off, state.Invalid, nil, off},
+		{state.HostGracefulWarmReboot, on, state.Success, []string{out, out}, on},
+		{state.HostGracefulWarmReboot, off, state.Invalid, nil, off},
+		{state.HostForceWarmReboot, on, state.Success, []string{reset}, on},
+		{state.HostForceWarmReboot, off, state.Invalid, nil, off},
+		{state.ChassisOn, on, state.Noop, nil, on},
+		{state.ChassisOn, off, state.Success, []string{out}, on},
+		{state.ChassisOff, on, state.Success, []string{out}, off},
+		{state.ChassisOff, off, state.Noop, nil, off},
+		{state.ChassisPowerCycle, on, state.Success, []string{out, out}, on},
+		{state.ChassisPowerCycle, off, state.Invalid, nil, off},
+	} {
+		t.Run(c.op.String(), func(t *testing.T) {
+			r := newRig(t)
+			if c.from {
+				r = runningHost(t)
+			}
+			r.pass(time.Second)
+			p := r.submit("c", "1", c.op)
+			r.pass(time.Minute)
+			require.True(t, p.got)
+			require.Nil(t, p.answer.Err)
+			require.Equal(t, c.status, r.status(p.answer.Seq), r.reason(p.answer.Seq))
+			require.Equal(t, c.pulses, r.presses())
+			on, known := r.core.domains[0].powered()
+			require.True(t, known)
+			require.Equal(t, c.ends, on)
+		})
+	}
+}
+
+func TestInvalidIsAnErrorOfSetAndAStatusOfSubmit(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	p := r.write(state.HostReboot)
+	r.pass(time.Second)
+	require.Equal(t, CodeNotAllowed, p.answer.Err.Code)
+	require.Equal(t, state.HostOff, r.host[len(r.host)-1].Requested, "a refused write leaves the property")
+	s := r.submit("c", "1", state.HostReboot)
+	r.pass(time.Second)
+	require.Nil(t, s.answer.Err)
+	require.Equal(t, state.Invalid, s.answer.Status)
+}
+
+func TestOnOffOnIsThreeRequests(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	var p []*reply
+	for _, op := range []state.Operation{state.HostOn, state.HostOff, state.HostOn} {
+		p = append(p, r.write(op))
+	}
+	r.pass(time.Minute)
+	for _, x := range p {
+		require.Equal(t, state.Success, r.status(x.answer.Seq))
+	}
+	require.Equal(t, []string{out, out, out}, r.presses())
+	require.Equal(t, uint64(3), r.queue.Launches)
+}
+
+func TestRepeatedRebootLaunchesOnce(t *testing.T) {
+	r := runningHost(t)
+	a := r.write(state.HostReboot)
+	b := r.write(state.HostReboot)
+	r.pass(time.Second)
+	c := r.write(state.HostReboot)
+	r.pass(time.Minute)
+	require.Equal(t, a.answer.Seq, b.answer.Seq)
+	require.Equal(t, a.answer.Seq, c.answer.Seq)
+	require.True(t, c.answer.Repeated)
+	require.Equal(t, uint64(1), r.queue.Launches)
+	require.Equal(t, uint64(2), r.queue.DuplicatesSuppressed)
+}
+
+func TestRebootShowsOffThenRunning(t *testing.T) {
+	r := runningHost(t)
+	r.host = r.host[len(r.host)-1:]
+	r.write(state.HostReboot)
+	r.pass(time.Minute)
+	var states []state.HostState
+	for _, h := range r.host {
+		if n := len(states); n == 0 || states[n-1] != h.Current {
+			states = append(states, h.Current)
+		}
+	}
+	require.Equal(t, []state.HostState{
+		state.HostStateRunning, state.HostStateTransitioningToOff, state.HostStateOff,
+		state.HostStateTransitioningToRunning, state.HostStateRunning,
+	}, states)
+	require.Equal(t, state.HostReboot, r.host[len(r.host)-1].Requested)
+}
+
+func TestGracefulTimeoutForcesOrFails(t *testing.T) {
+	for name, force := range map[string]bool{"force": true, "fail": false} {
+		t.Run(name, func(t *testing.T) {
+			r := runningHost(t, func(c *Config) { c.Domains[0].Options.ForceAfterGraceful = force })
+			r.plant.guest = 0
+			p := r.write(state.HostOff)
+			r.pass(10 * time.Minute)
+			if force {
+				require.Equal(t, state.Success, r.status(p.answer.Seq))
+				require.Equal(t, state.PowerStateOff, r.powerState())
+				return
+			}
+			require.Equal(t, state.Failed, r.status(p.answer.Seq))
+			require.Contains(t, r.reason(p.answer.Seq), "gracefulTimeout")
+			require.Equal(t, state.HostStateRunning, r.hostState())
+		})
+	}
+}
+
+func TestForceOffIsRepeatedThenFails(t *testing.T) {
+	r := runningHost(t)
+	r.plant.ignoreHolds = 1
+	p := r.write(state.ChassisOff)
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	require.Equal(t, []string{out, out}, r.presses())
+
+	r = runningHost(t)
+	r.plant.ignoreHolds = 100
+	p = r.write(state.ChassisOff)
+	r.pass(time.Minute)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Contains(t, r.reason(p.answer.Seq), "3 force-off holds")
+	require.Equal(t, state.HostStateRunning, r.hostState())
+	require.Equal(t, state.PowerStateOn, r.powerState())
+}
+
+func TestNoPowerGoodFailsAndTheNextMayPress(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	r.plant.powerGood = 0
+	p := r.write(state.HostOn)
+	r.pass(20 * time.Second)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Contains(t, r.reason(p.answer.Seq), "PowerOKWatchdogMs")
+	require.Equal(t, state.HostStateOff, r.hostState())
+	r.plant.powerGood = time.Second
+	p = r.write(state.HostOn)
+	r.pass(20 * time.Second)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+}
+
+func TestChassisOffTakesOver(t *testing.T) {
+	t.Run("a graceful wait", func(t *testing.T) {
+		r := runningHost(t)
+		r.plant.guest = 0
+		soft := r.write(state.HostOff)
+		r.pass(10 * time.Second)
+		at := r.now.Boot
+		hard := r.write(state.ChassisOff)
+		r.pass(100 * time.Millisecond)
+		require.Equal(t, state.Superseded, r.status(soft.answer.Seq))
+		require.Len(t, r.pulses, 2)
+		require.LessOrEqual(t, r.pulses[1].from-at, 100*time.Millisecond)
+		r.pass(20 * time.Second)
+		require.Equal(t, state.Success, r.status(hard.answer.Seq))
+		req, _ := r.core.domains[0].q.Get(hard.answer.Seq)
+		require.Equal(t, []uint64{soft.answer.Seq}, req.Superseded)
+	})
+	t.Run("the dwell of a cycle: nothing raises afterwards", func(t *testing.T) {
+		r := runningHost(t)
+		cycle := r.write(state.ChassisPowerCycle)
+		r.pass(6 * time.Second) // off after 4 s, dwell of 5 s
+		require.Equal(t, state.PowerStateOff, r.powerState())
+		off := r.write(state.ChassisOff)
+		r.pass(time.Minute)
+		require.Equal(t, state.Superseded, r.status(cycle.answer.Seq))
+		require.Equal(t, state.Noop, r.status(off.answer.Seq))
+		require.Equal(t, []string{out}, r.presses())
+		require.Equal(t, state.PowerStateOff, r.powerState())
+	})
+	t.Run("a wait for power good", func(t *testing.T) {
+		r := newRig(t)
+		r.pass(time.Second)
+		r.plant.powerGood = 3 * time.Second
+		on := r.write(state.HostOn)
+		r.pass(time.Second)
+		off := r.write(state.ChassisOff)
+		r.pass(time.Minute)
+		require.Equal(t, state.Superseded, r.status(on.answer.Seq))
+		require.Equal(t, state.Success, r.status(off.answer.Seq))
+		require.Equal(t, state.PowerStateOff, r.powerState())
+	})
+	t.Run("a reset pulse, which ends first", func(t *testing.T) {
+		r := runningHost(t)
+		rst := r.write(state.HostForceWarmReboot)
+		r.pass(100 * time.Millisecond)
+		off := r.write(state.ChassisOff)
+		r.pass(time.Minute)
+		require.Equal(t, state.Superseded, r.status(rst.answer.Seq))
+		require.Equal(t, state.Success, r.status(off.answer.Seq))
+		require.Equal(t, []string{reset, out}, r.presses())
+		require.Equal(t, 500*time.Millisecond, r.pulses[0].to-r.pulses[0].from)
+		require.GreaterOrEqual(t, r.pulses[1].from, r.pulses[0].to)
+	})
+	t.Run("a held power button becomes its own hold", func(t *testing.T) {
+		r := runningHost(t)
+		cycle := r.write(state.ChassisPowerCycle)
+		r.pass(time.Second)
+		off := r.write(state.ChassisOff)
+		r.pass(time.Minute)
+		require.Equal(t, state.Superseded, r.status(cycle.answer.Seq))
+		require.Equal(t, state.Success, r.status(off.answer.Seq))
+		require.Equal(t, state.PowerStateOff, r.powerState())
+	})
+	t.Run("older waiting requests", func(t *testing.T) {
+		r := runningHost(t)
+		r.plant.guest = 0
+		a := r.write(state.HostOff)
+		b := r.write(state.HostOn)
+		c := r.write(state.HostReboot)
+		off := r.write(state.ChassisOff)
+		r.pass(time.Minute)
+		for _, p := range []*reply{a, b, c} {
+			require.Equal(t, state.Superseded, r.status(p.answer.Seq))
+		}
+		require.Equal(t, state.Success, r.status(off.answer.Seq))
+		require.Equal(t, state.PowerStateOff, r.powerState())
+	})
+}
+
+func TestForcedOvertakesAGracefulWaitOnly(t *testing.T) {
+	r := runningHost(t)
+	r.plant.guest = 0
+	soft := r.write(state.HostOff)
+	queued := r.write(state.HostOn)
+	r.pass(time.Second)
+	cycle := r.write(state.ChassisPowerCycle)
+	r.pass(time.Minute)
+	require.Equal(t, state.Superseded, r.status(soft.answer.Seq))
+	require.Equal(t, state.Superseded, r.status(queued.answer.Seq))
+	require.Equal(t, state.Success, r.status(cycle.answer.Seq))
+	require.Equal(t, state.HostStateRunning, r.hostState())
+
+	r = newRig(t)
+	r.pass(time.Second)
+	r.plant.powerGood = 5 * time.Second
+	on := r.write(state.HostOn)
+	r.pass(time.Second)
+	cycle = r.write(state.ChassisPowerCycle)
+	r.pass(2 * time.Minute)
+	require.Equal(t, state.Success, r.status(on.answer.Seq), "a running operation is not cut")
+	require.Equal(t, state.Success, r.status(cycle.answer.Seq))
+}
+
+func TestCancel(t *testing.T) {
+	cancel := func(r *rig, seq uint64) *reply {
+		p := &reply{}
+		r.step(Cancel{Seq: seq, Reply: p.take(r.t)})
+		return p
+	}
+	r := runningHost(t)
+	r.plant.guest = 5 * time.Second
+	soft := r.write(state.HostOff)
+	queued := r.write(state.HostOn)
+	r.pass(time.Second)
+	require.Equal(t, state.Cancelled, cancel(r, queued.answer.Seq).answer.Status)
+	require.Equal(t, state.Cancelled, cancel(r, soft.answer.Seq).answer.Status)
+	require.Equal(t, "OS already asked", r.reason(soft.answer.Seq))
+	// The OS shuts down all the same: a Host On waits for that, then powers on.
+	on := r.write(state.HostOn)
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(on.answer.Seq))
+	require.Equal(t, []string{out, out}, r.presses())
+
+	cycle := r.write(state.ChassisPowerCycle)
+	r.pass(time.Second)
+	require.Equal(t, state.Running, cancel(r, cycle.answer.Seq).answer.Status, "a line step goes on")
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(cycle.answer.Seq))
+	require.Equal(t, CodeUnknownRequest, cancel(r, 99999).answer.Err.Code)
+}
+
+func TestUnknownPowerStateWaitsThenFails(t *testing.T) {
+	r := newRig(t)
+	r.blind = errors.New("gpio: read PowerOk: stuck")
+	r.pass(time.Second)
+	r.restart(true)
+	p := r.write(state.HostOn)
+	require.True(t, p.got, "accepted: it waits")
+	r.pass(29 * time.Second)
+	require.Equal(t, state.Pending, r.status(p.answer.Seq))
+	require.Equal(t, state.PowerStatusUndefined, r.chassis[len(r.chassis)-1].Status)
+	r.pass(2 * time.Second)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Contains(t, r.reason(p.answer.Seq), "stuck")
+	require.Empty(t, r.pulses)
+}
+
+func TestContradictingInputsAreJudgedAgain(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	r.split = 3
+	p := r.write(state.HostOn)
+	r.pass(10 * time.Second)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	r.split = 1 << 30
+	p = r.write(state.HostOff)
+	r.pass(time.Minute)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Len(t, r.pulses, 1)
+}
+
+func TestLineErrorRefundsTheAttempt(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	r.plant.lineErr = errors.New("gpio: pulse PowerOut: line is held by another process")
+	p := r.write(state.HostOn)
+	r.pass(time.Second)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Equal(t, uint32(3), r.host[len(r.host)-1].AttemptsLeft)
+	r.plant.lineErr = nil
+	p = r.write(state.HostOn)
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(p.answer.Seq), "an unmoved line leaves no open press")
+}
+
+func TestHintsAreShownUntilSomethingMoves(t *testing.T) {
+	r := runningHost(t)
+	p := &reply{}
+	r.step(Set{Object: state.Object{Kind: state.KindHost}, Prop: PropHostState, Value: uint64(state.HostStateTransitioningToOff), Reply: p.take(t)})
+	require.Nil(t, p.answer.Err)
+	require.Equal(t, state.HostStateTransitioningToOff, r.hostState())
+	r.pass(61 * time.Second)
+	require.Equal(t, state.HostStateRunning, r.hostState())
+	q := &reply{}
+	r.step(Set{Object: state.Object{Kind: state.KindHost}, Prop: PropHostState, Value: uint64(state.HostStateOff), Reply: q.take(t)})
+	require.True(t, q.got)
+	require.Equal(t, state.HostStateRunning, r.hostState(), "a stable value is the observed one")
+}
+
+func TestResetShowsAPassage(t *testing.T) {
+	r := runningHost(t)
+	p := r.write(state.HostForceWarmReboot)
+	r.pass(100 * time.Millisecond)
+	require.Equal(t, state.HostStateTransitioningToRunning, r.hostState())
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	require.Equal(t, []string{reset}, r.presses())
+}

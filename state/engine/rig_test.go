@@ -1,0 +1,412 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+// rig is a world for a Core, in virtual time: a journal that answers at once or
+// as told, and a board with a host on it. Nothing waits and nothing is random.
+type rig struct {
+	t    *testing.T
+	core *Core
+	now  state.Instant
+
+	// The journal.
+	journal []history.Entry
+	next    uint64
+	commit  func(first, last uint64) error // nil = answered at once with success
+	hang    bool                           // commits wait for flush
+	waiting []uint64
+
+	// The board.
+	levels state.Levels
+	plan   []event // due later
+	held   map[string]int
+	plant  plant
+	pulses []pulsed
+	blind  error // readings fail
+	split  int   // so many settled readings contradict themselves
+
+	// What was shown.
+	host     []state.Host
+	chassis  []state.Chassis
+	bmc      state.BMC
+	queue    state.Queue
+	requests map[uint64]state.Request // objects on the bus
+	signals  []state.Request          // every publication of a request
+	effects  []Effect
+	reboots  int
+	bootID   string
+}
+
+type event struct {
+	at time.Duration
+	do func()
+}
+
+type pulsed struct {
+	signal   string
+	from, to time.Duration
+	step     pulseEffect
+}
+
+// plant is the host's behaviour.
+type plant struct {
+	powerGood   time.Duration // from the press; 0 = never
+	post        time.Duration // from power good
+	guest       time.Duration // from a short press to power off; 0 = the guest hangs
+	override    time.Duration // a press this long cuts the power
+	ignoreHolds int           // so many long presses do nothing
+	lineErr     error         // pulses fail, and the line does not move
+}
+
+func quickTimings() sequence.Timings {
+	t := sequence.DefaultTimings()
+	t.ForceOffPulse, t.PowerOKWatchdog = 6*time.Second, 8*time.Second
+	return t
+}
+
+func newRig(t *testing.T, change ...func(*Config)) *rig {
+	r := &rig{
+		t: t, requests: map[uint64]state.Request{}, held: map[string]int{},
+		now:    state.Instant{Boot: time.Minute, Wall: time.Unix(1_700_000_000, 0)},
+		levels: state.Levels{PowerGood: state.LevelOff, PostComplete: state.LevelOff},
+		plant: plant{powerGood: 300 * time.Millisecond, post: 500 * time.Millisecond, guest: 2 * time.Second,
+			override: 4 * time.Second},
+	}
+	cfg := Config{
+		Times: DefaultTimes(), ResumeCycle: true, RetryAttempts: 3,
+		Domains: []DomainConfig{{
+			Hosts: []int{0}, Chassis: []int{0}, Driven: true, Timings: quickTimings(),
+			Options: sequence.Options{ForceAfterGraceful: true, ForceOffTries: 3},
+			Queue:   queue.Config{DepthLimit: 100, Share: 100, ConnShare: queue.Unlimited},
+		}},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	r.core = NewCore(cfg, r)
+	r.step(tick{})
+	return r
+}
+
+// restart replaces the core by one that replays the journal, as a daemon that
+// was killed comes back; another boot starts the boot clock anew.
+func (r *rig) restart(sameBoot bool) {
+	cfg := r.core.cfg
+	boot := "boot"
+	if !sameBoot {
+		boot = fmt.Sprintf("boot%d", len(r.journal))
+		r.now.Boot = time.Second
+	}
+	r.waiting, r.requests, r.host, r.chassis = nil, map[uint64]state.Request{}, nil, nil
+	r.held = map[string]int{}
+	picture := history.Fold(r.journal)
+	r.core = NewCore(cfg, r)
+	require.Empty(r.t, r.core.Recover(r.now, &picture, boot))
+	r.bootID = boot
+	r.step(tick{})
+}
+
+// Append is the journal.
+func (r *rig) Append(e history.Entry) uint64 {
+	r.next++
+	e.Seq, e.BootID = r.next, r.boot()
+	if e.Boot == 0 {
+		e.Boot, e.Wall = r.now.Boot, r.now.Wall
+	}
+	if e.Kind == history.KindAccepted {
+		if e.Request == 0 {
+			e.Request = e.Seq
+		}
+		e.Accepted.Seq = e.Request
+		if e.Accepted.Key.Request == "" {
+			e.Accepted.Key.Request = fmt.Sprint(e.Request)
+		}
+	}
+	r.journal = append(r.journal, e)
+	r.waiting = append(r.waiting, e.Seq)
+	return e.Seq
+}
+
+func (r *rig) boot() string {
+	if r.bootID == "" {
+		return "boot"
+	}
+	return r.bootID
+}
+
+// flush lets the journal answer.
+func (r *rig) flush() {
+	for len(r.waiting) > 0 {
+		first, last := r.waiting[0], r.waiting[len(r.waiting)-1]
+		r.waiting = nil
+		var err error
+		if r.commit != nil {
+			err = r.commit(first, last)
+		}
+		r.stepOnce(committed{first, last, err})
+	}
+}
+
+// step gives the core an event, and everything that follows at this moment.
+func (r *rig) step(ev Event) {
+	r.stepOnce(ev)
+	if !r.hang {
+		r.flush()
+	}
+}
+
+func (r *rig) stepOnce(ev Event) {
+	for _, e := range r.core.Step(r.now, ev) {
+		r.effects = append(r.effects, e)
+		r.carryOut(e)
+	}
+}
+
+func (r *rig) carryOut(e Effect) {
+	switch e := e.(type) {
+	case replyEffect:
+		e.reply(e.answer)
+	case probeEffect:
+		r.after(e.settle, func() {
+			agreed := true
+			if e.settle > 0 && r.split > 0 {
+				r.split--
+				agreed = false
+			}
+			l := r.levels
+			if r.blind != nil {
+				l = state.Levels{PowerGood: state.LevelUnknown}
+			}
+			r.step(seen{e.domain, e.id, l, agreed, r.blind})
+		})
+	case pulseEffect:
+		r.pulse(e)
+	case releaseEffect:
+		r.release(e.signal)
+	case barrierEffect:
+		r.after(0, func() { r.step(barred{e.domain, e.request, nil}) })
+	case rebootEffect:
+		r.reboots++
+	case publishHost:
+		r.host = append(r.host, e.host)
+	case publishChassis:
+		r.chassis = append(r.chassis, e.chassis)
+	case publishBMC:
+		r.bmc = e.bmc
+	case publishQueue:
+		r.queue = e.queue
+	case publishRequest:
+		r.requests[e.request.Seq] = e.request
+		r.signals = append(r.signals, e.request)
+	case removeRequest:
+		_, ok := r.requests[e.seq]
+		require.True(r.t, ok, "request %d was no object", e.seq)
+		delete(r.requests, e.seq)
+	}
+}
+
+// after does something later; due things happen in [rig.pass].
+func (r *rig) after(d time.Duration, do func()) {
+	r.plan = append(r.plan, event{r.now.Boot + d, do})
+}
+
+// pass lets time go by.
+func (r *rig) pass(d time.Duration) {
+	end := r.now.Boot + d
+	for {
+		next, at := -1, min(r.core.NextDeadline(), end)
+		at = max(at, r.now.Boot)
+		for i, ev := range r.plan {
+			if ev.at < at || ev.at == at && next < 0 {
+				next, at = i, ev.at
+			}
+		}
+		if next < 0 && at >= end {
+			break
+		}
+		r.setTime(at)
+		if next < 0 {
+			before := r.core.NextDeadline()
+			r.step(tick{})
+			if r.core.NextDeadline() == before && before <= r.now.Boot && len(r.plan) == 0 {
+				require.FailNow(r.t, "the core wants a tick at once, for ever")
+			}
+			continue
+		}
+		do := r.plan[next].do
+		r.plan = append(r.plan[:next], r.plan[next+1:]...)
+		do()
+	}
+	r.setTime(end)
+	r.step(tick{})
+}
+
+func (r *rig) setTime(at time.Duration) {
+	if at > r.now.Boot {
+		r.now.Wall = r.now.Wall.Add(at - r.now.Boot)
+		r.now.Boot = at
+	}
+}
+
+// pulse plays the line and the host behind it.
+func (r *rig) pulse(e pulseEffect) {
+	if r.plant.lineErr != nil {
+		err := r.plant.lineErr
+		r.after(0, func() { r.step(acted{e.domain, e.request, e.step, false, err}) })
+		return
+	}
+	if r.held[e.signal] != 0 && !e.takeOver {
+		require.FailNow(r.t, "two pulses at once on "+e.signal)
+	}
+	id := len(r.pulses) + 1
+	from := r.now.Boot
+	if r.held[e.signal] != 0 {
+		from = r.pulses[r.held[e.signal]-1].from
+	}
+	r.pulses = append(r.pulses, pulsed{e.signal, from, math.MaxInt64, e})
+	r.held[e.signal] = id
+	wasOn := r.levels.PowerGood == state.LevelOn
+	r.after(e.width, func() { r.endPulse(id, e, wasOn) })
+	if e.signal == sequence.PowerOut {
+		r.after(max(0, r.plant.override-(r.now.Boot-from)), func() { r.override(id) })
+	} else if wasOn {
+		r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
+	}
+}
+
+func (r *rig) release(signal string) {
+	if id := r.held[signal]; id != 0 {
+		r.endPulse(id, r.pulses[id-1].step, true)
+	}
+}
+
+func (r *rig) endPulse(id int, e pulseEffect, wasOn bool) {
+	if r.held[e.signal] != id {
+		return
+	}
+	r.held[e.signal] = 0
+	r.pulses[id-1].to = r.now.Boot
+	switch {
+	case e.signal == sequence.ResetOut && wasOn:
+		r.after(r.plant.post, func() { r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn }) })
+	case e.signal == sequence.PowerOut && !wasOn && r.plant.powerGood > 0:
+		r.after(r.plant.powerGood, func() { r.power(true) })
+	case e.signal == sequence.PowerOut && wasOn && r.plant.guest > 0 && r.now.Boot-r.pulses[id-1].from < r.plant.override:
+		r.after(r.plant.guest, func() { r.power(false) })
+	}
+	r.after(0, func() { r.step(acted{e.domain, e.request, e.step, true, nil}) })
+}
+
+func (r *rig) override(id int) {
+	if r.held[sequence.PowerOut] != id || r.levels.PowerGood != state.LevelOn {
+		return
+	}
+	if r.plant.ignoreHolds > 0 {
+		r.plant.ignoreHolds--
+		return
+	}
+	r.power(false)
+}
+
+func (r *rig) power(on bool) {
+	r.set(func(l *state.Levels) {
+		l.PowerGood = state.LevelOf(on)
+		if !on {
+			l.PostComplete = state.LevelOff
+		}
+	})
+	if on {
+		r.after(r.plant.post, func() {
+			if r.levels.PowerGood == state.LevelOn {
+				r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn })
+			}
+		})
+	}
+}
+
+// set moves inputs and tells the core, as a board does, by an edge.
+func (r *rig) set(change func(*state.Levels)) {
+	before := r.levels
+	change(&r.levels)
+	if r.levels.PowerGood != before.PowerGood {
+		r.step(edge{0, "PowerOk", r.levels.PowerGood == state.LevelOn})
+	}
+	if r.levels.PostComplete != before.PostComplete {
+		r.step(edge{0, "PostComplete", r.levels.PostComplete == state.LevelOn})
+	}
+}
+
+// The clients.
+
+type reply struct {
+	answer Answer
+	got    bool
+}
+
+func (r *rig) write(op state.Operation) *reply {
+	return r.writeAs(0, op)
+}
+
+func (r *rig) writeAs(uid uint32, op state.Operation) *reply {
+	p := &reply{}
+	r.step(Write{Caller: Caller{UID: uid, Sender: fmt.Sprintf(":1.%d", uid)}, Object: state.Object{Kind: op.Kind()}, Op: op, Reply: p.take(r.t)})
+	return p
+}
+
+func (r *rig) submit(client, request string, op state.Operation) *reply {
+	p := &reply{}
+	r.step(Submit{Caller: Caller{Sender: ":1.0"}, Client: client, Request: request, Op: op, Reply: p.take(r.t)})
+	return p
+}
+
+func (p *reply) take(t *testing.T) func(Answer) {
+	return func(a Answer) {
+		require.False(t, p.got, "answered twice")
+		p.answer, p.got = a, true
+	}
+}
+
+func (r *rig) status(seq uint64) state.Status {
+	req, ok := r.core.domains[0].q.Get(seq)
+	require.True(r.t, ok, "request %d is known", seq)
+	return req.Status
+}
+
+func (r *rig) reason(seq uint64) string {
+	req, _ := r.core.domains[0].q.Get(seq)
+	return req.Reason
+}
+
+func (r *rig) hostState() state.HostState   { return r.host[len(r.host)-1].Current }
+func (r *rig) powerState() state.PowerState { return r.chassis[len(r.chassis)-1].Current }
+
+// presses returns the signals pulsed so far.
+func (r *rig) presses() []string {
+	var s []string
+	for _, p := range r.pulses {
+		s = append(s, p.signal)
+	}
+	return s
+}
+
+// runningHost returns a rig whose host runs, with nothing pulsed.
+func runningHost(t *testing.T, change ...func(*Config)) *rig {
+	r := newRig(t, change...)
+	r.pass(time.Second)
+	r.power(true)
+	r.pass(5 * time.Second)
+	require.Equal(t, state.HostStateRunning, r.hostState())
+	return r
+}
