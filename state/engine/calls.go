@@ -30,6 +30,18 @@ func (c *Core) history(ev History) {
 	c.emit(replyEffect{ev.Reply, Answer{Requests: c.domain(ev.Domain).q.Page(ev.After, limit)}})
 }
 
+// deliveries answers what arrived last.
+func (c *Core) deliveries(ev Deliveries) {
+	var a Answer
+	for _, l := range c.domain(ev.Domain).q.Deliveries() {
+		a.Deliveries = append(a.Deliveries, Delivery{
+			Arrived: l.At.Boot, Key: l.Key, Op: l.Op, Seq: l.Seq,
+			Repeat: l.Outcome == queue.Repeat, Delayed: l.Delayed,
+		})
+	}
+	c.emit(replyEffect{ev.Reply, a})
+}
+
 // cancel withdraws a request (DESIGN.md §3.5). The answer comes when the
 // journal has it, so that a crash cannot undo what was told.
 func (c *Core) cancel(ev Cancel) {

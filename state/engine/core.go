@@ -80,6 +80,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.dismiss(ev)
 	case History:
 		c.history(ev)
+	case Deliveries:
+		c.deliveries(ev)
 	case Set:
 		c.set(ev)
 	case seen:

@@ -42,6 +42,8 @@ type domain struct {
 	recovered []recovered // records of an earlier run that wait for the power state
 
 	// What is shown.
+	counted    history.Counters // as last journalled
+	countedAt  time.Duration
 	values     values
 	shown      shown
 	pending    []call                   // calls that are not answered yet

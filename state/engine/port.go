@@ -48,6 +48,8 @@ type Answer struct {
 	Object   bool            // the request is an object on the bus
 	Repeated bool            // the key or value was known already
 	Requests []state.Request // of History and Lookup, oldest first
+
+	Deliveries []Delivery // of Deliveries, oldest first
 }
 
 // Event is a call that the engine answers. Every event's Reply is called
@@ -111,6 +113,24 @@ type History struct {
 	Reply  func(Answer)
 }
 
+// Deliveries asks for what arrived at a queue last, repeats and refusals
+// included. It is kept in memory only.
+type Deliveries struct {
+	Caller Caller
+	Domain int
+	Reply  func(Answer)
+}
+
+// Delivery is one request as it arrived, whatever became of it.
+type Delivery struct {
+	Arrived time.Duration // boot clock
+	Key     state.Key
+	Op      state.Operation
+	Seq     uint64 // of the request, 0 = refused
+	Repeat  bool   // answered by an older request
+	Delayed bool   // the request became UNKNOWN
+}
+
 // Property is a property, other than Requested…Transition, that a client may
 // write.
 type Property uint8
@@ -145,13 +165,14 @@ type Set struct {
 	Reply  func(Answer)
 }
 
-func (Write) isEvent()   {}
-func (Submit) isEvent()  {}
-func (Lookup) isEvent()  {}
-func (Cancel) isEvent()  {}
-func (Dismiss) isEvent() {}
-func (History) isEvent() {}
-func (Set) isEvent()     {}
+func (Write) isEvent()      {}
+func (Submit) isEvent()     {}
+func (Lookup) isEvent()     {}
+func (Cancel) isEvent()     {}
+func (Dismiss) isEvent()    {}
+func (History) isEvent()    {}
+func (Deliveries) isEvent() {}
+func (Set) isEvent()        {}
 
 // Publisher shows what the engine sees. Calls come from the engine's goroutine
 // in order and must not block; readers see a value as soon as the call that

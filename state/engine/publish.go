@@ -3,8 +3,10 @@ package engine
 import (
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/history"
 )
 
 // finishedObjects is how many finished launches stay objects on the bus
@@ -46,6 +48,7 @@ func (d *domain) publish() {
 		}
 	}
 	if q := d.queue(); first || q != d.shown.queue {
+		d.saveCounters(q, d.shown.queue)
 		d.shown.queue = q
 		d.core.emit(publishQueue{d.cfg.ID, q})
 	}
@@ -56,6 +59,20 @@ func (d *domain) publish() {
 		}
 	}
 	d.save()
+}
+
+// countersEvery is how often counters that no launch moved are journalled: a
+// client that repeats itself all day must not wear the flash out.
+const countersEvery = time.Minute
+
+// saveCounters journals the totals: with each launch, and now and then.
+func (d *domain) saveCounters(q, before state.Queue) {
+	totals := history.Counters{Launches: q.Launches, DuplicatesSuppressed: q.DuplicatesSuppressed, Refused: q.Refused}
+	if totals == d.counted || q.Launches == before.Launches && d.boot() < d.countedAt+countersEvery {
+		return
+	}
+	d.counted, d.countedAt = totals, d.boot()
+	d.core.record(d, history.Entry{Kind: history.KindCounters, Domain: d.cfg.ID, Counters: totals})
 }
 
 var allowedTransitions = []state.Operation{

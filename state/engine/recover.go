@@ -30,6 +30,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 			}
 		}
 		n := p.Counters[d.cfg.ID]
+		d.counted = n
 		defer d.q.SetCounters(queue.Counters(n))
 	}
 	for i := range p.Requests {
