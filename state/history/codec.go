@@ -175,6 +175,7 @@ const (
 	flagLaunched
 	flagStarted
 	flagEnded
+	flagOwnerLeft
 )
 
 // putRequest writes a request but for its sequence.
@@ -191,6 +192,7 @@ func putRequest(w *writer, q *state.Request, o origin) {
 	set(q.Launched, flagLaunched)
 	set(started, flagStarted)
 	set(ended, flagEnded)
+	set(q.OwnerLeft, flagOwnerLeft)
 	w.byte(flags)
 	w.uint(uint64(q.Key.UID))
 	w.text(q.Key.Client)
@@ -218,7 +220,7 @@ func putRequest(w *writer, q *state.Request, o origin) {
 
 func getRequest(r *reader, seq uint64, o origin) state.Request {
 	flags := r.byte()
-	q := state.Request{Seq: seq, Launched: flags&flagLaunched != 0}
+	q := state.Request{Seq: seq, Launched: flags&flagLaunched != 0, OwnerLeft: flags&flagOwnerLeft != 0}
 	q.Key.UID, q.Key.Client = uint32(r.uint()), r.text()
 	if flags&flagOwnNumber != 0 {
 		q.Key.Request = strconv.FormatUint(seq, 10)

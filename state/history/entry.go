@@ -112,9 +112,29 @@ func clipList[T any](list []T) []T {
 	return slices.Clone(list[:min(len(list), maxList)])
 }
 
+// storable reports whether e makes sense as entry number seq. What does not
+// would be read back as damage.
+func (e *Entry) storable(seq uint64) bool {
+	switch {
+	case e.Kind < KindAccepted || e.Kind > KindNote, e.Request > seq:
+		return false
+	default:
+		return e.Kind != KindAccepted || e.Accepted.Op.Valid()
+	}
+}
+
+// clampBoot keeps a moment of the boot clock within what a record can hold. A
+// caller may ask for an expiry in thousands of years.
+func clampBoot(d time.Duration) time.Duration {
+	return min(max(d, 0), maxBoot*time.Microsecond)
+}
+
 // own makes e independent of its caller and fit for one record.
 func (e *Entry) own() {
 	r := &e.Accepted
+	for _, d := range []*time.Duration{&e.Boot, &e.Step.Deadline, &r.Expires, &r.Accepted.Boot, &r.Started.Boot, &r.Ended.Boot} {
+		*d = clampBoot(*d)
+	}
 	r.Key.Client, r.Key.Request = clipText(r.Key.Client), clipText(r.Key.Request)
 	r.Cause, r.Reason, e.Reason = clipText(r.Cause), clipText(r.Reason), clipText(e.Reason)
 	r.Claims, r.Superseded, e.Superseded = clipList(r.Claims), clipList(r.Superseded), clipList(e.Superseded)

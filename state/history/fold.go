@@ -131,18 +131,15 @@ func (f *folder) ignore(e *Entry, why string) {
 	}
 }
 
-func (f *folder) boot(id string, at time.Duration) {
-	if n := len(f.boots); n > 0 && f.boots[n-1].ID == id {
-		f.boots[n-1].Last = max(f.boots[n-1].Last, at)
-		return
-	}
-	for i := range f.boots {
-		if f.boots[i].ID == id {
-			f.boots[i].Last = max(f.boots[i].Last, at)
-			return
+// seenBoot notes that something happened in a boot.
+func seenBoot(boots []Boot, id string, at time.Duration) []Boot {
+	for i := len(boots) - 1; i >= 0; i-- {
+		if boots[i].ID == id {
+			boots[i].Last = max(boots[i].Last, at)
+			return boots
 		}
 	}
-	f.boots = append(f.boots, Boot{ID: id, Last: at})
+	return append(boots, Boot{ID: id, Last: at})
 }
 
 // put adds a whole record, from an acceptance or a snapshot.
@@ -155,7 +152,7 @@ func (f *folder) put(r Record) {
 }
 
 func (f *folder) add(e *Entry) {
-	f.boot(e.BootID, e.Boot)
+	f.boots = seenBoot(f.boots, f.text.of(e.BootID), e.Boot)
 	switch e.Kind {
 	case KindAccepted:
 		f.accept(e)
@@ -172,11 +169,6 @@ func (f *folder) add(e *Entry) {
 }
 
 func (f *folder) accept(e *Entry) {
-	if _, known := f.index[e.Request]; known {
-		// The retried record of a Chassis Off whose first copy got through.
-		f.ignore(e, "the request is known")
-		return
-	}
 	r := Record{Request: e.Accepted, Domain: e.Domain, Boot: e.BootID, Last: e.Seq}
 	r.Seq = e.Request
 	if !r.Status.Valid() {
@@ -185,7 +177,26 @@ func (f *folder) accept(e *Entry) {
 	if r.Status.Final() {
 		r.EndedBoot = e.BootID
 	}
+	if i, known := f.index[e.Request]; known {
+		f.again(&f.records[i], &r, e)
+		return
+	}
 	f.put(r)
+}
+
+// again takes the repeated record of a request that was driven unrecorded and
+// whose first record got through after all.
+func (f *folder) again(old, r *Record, e *Entry) {
+	switch {
+	case old.Status.Final():
+		f.ignore(e, "the request had ended as "+old.Status.String())
+	case old.Launched && !r.Launched && !r.Status.Final():
+		f.ignore(e, "the request had been started")
+	default:
+		r.Boot, r.Verdict = old.Boot, old.Verdict
+		r.Step, r.StepAt, r.Steps = old.Step, old.StepAt, old.Steps
+		*old = *r
+	}
 }
 
 func (f *folder) change(e *Entry) {
@@ -236,6 +247,10 @@ func (f *folder) apply(r *Record, e *Entry) string {
 func applyClaim(r *Record, c Claim) string {
 	at := slices.Index(r.Claims, c.UID)
 	switch {
+	case c.UID == r.Key.UID && r.OwnerLeft != c.Dropped:
+		r.OwnerLeft = c.Dropped
+	case c.UID == r.Key.UID:
+		return "the owner's claim is known"
 	case c.Dropped && at < 0:
 		return "no such claim"
 	case c.Dropped:

@@ -147,7 +147,9 @@ func Open(opts Options) (*Log, *Replay, error) {
 // Append gives an entry its sequence and queues it. It never waits for the disk.
 // It fills in Seq, BootID, and Boot and Wall where Boot is 0; in an acceptance
 // also Request, Accepted.Seq, an Accepted.Accepted that is zero, and an empty
-// request id (which becomes the sequence number). After Close it returns 0.
+// request id (which becomes the sequence number). It returns 0 and does nothing
+// after Close, and for an entry of no known kind, an acceptance without a valid
+// operation, or a Request that is still to come.
 //
 // An acceptance with Request set repeats one whose commit failed (a Chassis Off
 // that was driven as NotDurable).
@@ -160,7 +162,7 @@ func (l *Log) Append(e Entry) uint64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closing {
+	if l.closing || !e.storable(l.next) {
 		return 0
 	}
 	return l.append(e)

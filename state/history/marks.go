@@ -148,12 +148,13 @@ const (
 	reasonBarrier = "superseded by a Chassis Off that was driven while the storage did not answer"
 )
 
-// settle ends what the marks and damage say has ended. It returns whether it
-// changed anything.
+// settle ends what the marks and damage say has ended. It returns a report for
+// each request that it ended.
 func settle(p *Picture, m *marks, damaged bool, bootID string, now state.Instant) []Report {
 	var reports []Report
 	end := func(r *Record, status state.Status, reason string) {
 		r.Status, r.Reason, r.Ended, r.EndedBoot = status, reason, micro(now), bootID
+		p.Boots = seenBoot(p.Boots, bootID, r.Ended.Boot)
 		reports = append(reports, Report{Kind: ReportEnded,
 			Text: fmt.Sprintf("request %d (%s) ends %s: %s", r.Seq, r.Op, status, reason)})
 	}

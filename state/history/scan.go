@@ -234,7 +234,7 @@ func (s *scan) segment(live []storedFile, i int, limit uint64, more bool) bool {
 		s.last, s.closed = e.Seq, e.Kind == kindClosed
 		return nil
 	})
-	if err == nil && more && s.last < limit {
+	if err == nil && more && s.last < limit && live[i+1].err == nil {
 		err = fmt.Errorf("%w: records %d to %d are missing at its end", errDamaged, s.last+1, limit)
 	}
 	s.newest = f.name

@@ -126,7 +126,7 @@ func (s *snapReader) take(payload []byte) error {
 	switch kind {
 	case snapBoot:
 		id, last := s.fold.text.of(r.text()), r.boot(r.int())
-		s.fold.boot(id, last)
+		s.fold.boots = seenBoot(s.fold.boots, id, last)
 	case snapRequest:
 		rec := s.request(&r)
 		if r.err == nil {
