@@ -31,6 +31,8 @@ type launch struct {
 	moved    bool   // a line was asserted
 	attempt  bool   // it took one of the host's attempts
 	resumed  bool   // an earlier run of the daemon began it
+
+	waitsOnly bool // resumed, and a later power off was accepted
 }
 
 // mode is what a launch is doing.
@@ -106,6 +108,10 @@ func (d *domain) begin(i int) {
 	}
 	r.step, r.stepAt, r.short, r.reread = i, d.boot(), false, 0
 	st := r.current()
+	if r.barred() {
+		d.interrupt(laterOffReason)
+		return
+	}
 	if st.Pulse == "" {
 		r.mode, r.deadline = modeWait, d.boot()+st.Within
 		d.core.record(d, d.stepEntry())

@@ -100,7 +100,7 @@ func (d *domain) settleRecovered() {
 			d.recovered = append(d.recovered, r)
 		case !known:
 			d.finish(r.Seq, state.Interrupted, "the power state is not known: "+d.readText())
-		case !r.sameBoot || d.run != nil || d.laterOff(r.Seq):
+		case !r.sameBoot || d.run != nil:
 			d.settleObserved(r)
 		default:
 			d.resume(r)
@@ -108,8 +108,8 @@ func (d *domain) settleRecovered() {
 	}
 }
 
-// laterOff reports whether a power off was accepted after a request. Nothing of
-// the request is continued then.
+// laterOff reports whether a power off was accepted after a request. The
+// request's waits go on then, but it drives no line any more.
 func (d *domain) laterOff(seq uint64) bool {
 	for after := seq; ; {
 		page := d.q.Page(after, 64)
@@ -180,7 +180,7 @@ func (d *domain) resume(r recovered) {
 	i := int(r.Step.Index)
 	d.run = &launch{
 		seq: r.Seq, op: r.Op, object: r.Object, verdict: r.Verdict, plan: plan,
-		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true,
+		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true, waitsOnly: d.laterOff(r.Seq),
 		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage},
 	}
 	switch {
@@ -207,8 +207,20 @@ func (d *domain) resumeWait(i int, deadline time.Duration) {
 		d.interrupt("the daemon restarted between off and on, and resumeCycle is off")
 		return
 	}
+	if d.run.barred() {
+		d.interrupt(laterOffReason)
+		return
+	}
 	d.core.record(d, d.stepEntry())
 	d.waited(0)
+}
+
+const laterOffReason = "a later power off was accepted while the daemon was down"
+
+// barred reports whether the present step may not run, as it would drive a line
+// or stands before one that would.
+func (r *launch) barred() bool {
+	return r.waitsOnly && (r.current().Pulse != "" || r.current().AfterOff)
 }
 
 func (d *domain) interrupt(reason string) { d.end(state.Interrupted, reason) }

@@ -50,8 +50,9 @@ type rig struct {
 }
 
 type event struct {
-	at time.Duration
-	do func()
+	at    time.Duration
+	plant bool // the board's own: goes on while no daemon lives
+	do    func()
 }
 
 type pulsed struct {
@@ -107,6 +108,10 @@ func (r *rig) restart(sameBoot bool) {
 	boot := "boot"
 	if !sameBoot {
 		boot = fmt.Sprintf("boot%d", len(r.journal))
+		shift := r.now.Boot - time.Second
+		for i := range r.plan {
+			r.plan[i].at -= shift
+		}
 		r.now.Boot = time.Second
 	}
 	r.waiting, r.requests, r.host, r.chassis = nil, map[uint64]state.Request{}, nil, nil
@@ -219,7 +224,12 @@ func (r *rig) carryOut(e Effect) {
 
 // after does something later; due things happen in [rig.pass].
 func (r *rig) after(d time.Duration, do func()) {
-	r.plan = append(r.plan, event{r.now.Boot + d, do})
+	r.plan = append(r.plan, event{r.now.Boot + d, false, do})
+}
+
+// later is after for what the board does by itself.
+func (r *rig) later(d time.Duration, do func()) {
+	r.plan = append(r.plan, event{r.now.Boot + d, true, do})
 }
 
 // pass lets time go by.
@@ -280,7 +290,7 @@ func (r *rig) pulse(e pulseEffect) {
 	wasOn := r.levels.PowerGood == state.LevelOn
 	r.after(e.width, func() { r.endPulse(id, e, wasOn) })
 	if e.signal == sequence.PowerOut {
-		r.after(max(0, r.plant.override-(r.now.Boot-from)), func() { r.override(id) })
+		r.later(max(0, r.plant.override-(r.now.Boot-from)), func() { r.override(id) })
 	} else if wasOn {
 		r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
 	}
@@ -300,11 +310,11 @@ func (r *rig) endPulse(id int, e pulseEffect, wasOn bool) {
 	r.pulses[id-1].to = r.now.Boot
 	switch {
 	case e.signal == sequence.ResetOut && wasOn:
-		r.after(r.plant.post, func() { r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn }) })
+		r.later(r.plant.post, func() { r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn }) })
 	case e.signal == sequence.PowerOut && !wasOn && r.plant.powerGood > 0:
-		r.after(r.plant.powerGood, func() { r.power(true) })
+		r.later(r.plant.powerGood, func() { r.power(true) })
 	case e.signal == sequence.PowerOut && wasOn && r.plant.guest > 0 && r.now.Boot-r.pulses[id-1].from < r.plant.override:
-		r.after(r.plant.guest, func() { r.power(false) })
+		r.later(r.plant.guest, func() { r.power(false) })
 	}
 	r.after(0, func() { r.step(acted{e.domain, e.request, e.step, true, nil}) })
 }
@@ -328,7 +338,7 @@ func (r *rig) power(on bool) {
 		}
 	})
 	if on {
-		r.after(r.plant.post, func() {
+		r.later(r.plant.post, func() {
 			if r.levels.PowerGood == state.LevelOn {
 				r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn })
 			}
