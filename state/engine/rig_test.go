@@ -27,6 +27,7 @@ type rig struct {
 	commit  func(first, last uint64) error // nil = answered at once with success
 	hang    bool                           // commits wait for flush
 	waiting []uint64
+	durable []history.Entry
 
 	// The board.
 	levels state.Levels
@@ -116,7 +117,7 @@ func (r *rig) restart(sameBoot bool) {
 	}
 	r.waiting, r.requests, r.host, r.chassis = nil, map[uint64]state.Request{}, nil, nil
 	r.held = map[string]int{}
-	picture := history.Fold(r.journal)
+	picture := history.Fold(r.durable)
 	r.core = NewCore(cfg, r)
 	require.Empty(r.t, r.core.Recover(r.now, &picture, boot))
 	r.bootID = boot
@@ -159,6 +160,9 @@ func (r *rig) flush() {
 		var err error
 		if r.commit != nil {
 			err = r.commit(first, last)
+		}
+		if err == nil {
+			r.durable = append(r.durable, r.journal[first-1:last]...)
 		}
 		r.stepOnce(committed{first, last, err})
 	}
