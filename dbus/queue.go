@@ -31,6 +31,8 @@ func (s *Server) queueImpl(domain int) props.Impl {
 			"Lookup":  func(c *props.Call) { s.lookup(c, domain) },
 			"Cancel":  func(c *props.Call) { s.cancel(c, domain) },
 			"History": func(c *props.Call) { s.history(c, domain) },
+
+			"Deliveries": func(c *props.Call) { s.deliveries(c, domain) },
 		},
 	}
 }
@@ -120,6 +122,26 @@ func (s *Server) history(c *props.Call, domain int) {
 			rows := make([]map[string]godbus.Variant, len(a.Requests))
 			for i := range a.Requests {
 				rows[i] = historyRow(&a.Requests[i])
+			}
+			c.Return(rows)
+		},
+	})
+}
+
+// deliveries answers what arrived last, for a trace that the simulator replays.
+func (s *Server) deliveries(c *props.Call, domain int) {
+	s.opts.Backend.Post(engine.Deliveries{
+		Caller: caller(c), Domain: domain,
+		Reply: func(a engine.Answer) {
+			rows := make([]map[string]godbus.Variant, len(a.Deliveries))
+			for i, d := range a.Deliveries {
+				rows[i] = map[string]godbus.Variant{
+					"Arrived":  godbus.MakeVariant(uint64(d.Arrived.Microseconds())), // boot clock
+					"Uid":      godbus.MakeVariant(d.Key.UID),
+					"ClientId": godbus.MakeVariant(d.Key.Client), "RequestId": godbus.MakeVariant(d.Key.Request),
+					"Transition": godbus.MakeVariant(openbmc.Transition(d.Op)), "Sequence": godbus.MakeVariant(d.Seq),
+					"Repeat": godbus.MakeVariant(d.Repeat), "Delayed": godbus.MakeVariant(d.Delayed),
+				}
 			}
 			c.Return(rows)
 		},

@@ -70,6 +70,8 @@ var (
 			{Name: "History",
 				In:  []props.Arg{{Name: "after", Type: "t"}, {Name: "max", Type: "u"}},
 				Out: []props.Arg{{Name: "requests", Type: "aa{sv}"}}},
+			{Name: "Deliveries",
+				Out: []props.Arg{{Name: "deliveries", Type: "aa{sv}"}}},
 		},
 	}
 	Request = &props.Interface{
