@@ -139,6 +139,7 @@ func (r *Resource) restart(o observation) {
 	r.step = min(r.step+1, maxStep)
 	r.generation++
 	r.instance++
+	r.power.lostAt = never // a loss still in its debounce is repaired along
 	r.begin(restarting, r.cfg.RestartTimeout, o)
 	r.emitRestart(false)
 	r.set(StatusDegraded, fmt.Sprintf("restart %d of %s: %s", len(r.hist.restarts), r.limit(), r.describe(o)))

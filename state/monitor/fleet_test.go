@@ -2,7 +2,6 @@ package monitor_test
 
 import (
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -13,7 +12,7 @@ import (
 // fleet drives a Monitor by hand; restarts succeed and escalations are
 // accepted at once unless silent.
 type fleet struct {
-	t   testing.TB
+	t   tb
 	mon *monitor.Monitor
 	now time.Duration
 
@@ -21,6 +20,7 @@ type fleet struct {
 	probes    map[string]monitor.Tag
 	running   map[string]running
 	restarts  []monitor.Restart
+	launched  []time.Duration // when
 	escalated []monitor.Escalate
 	did       []string
 }
@@ -30,7 +30,7 @@ type running struct {
 	since      time.Duration
 }
 
-func newFleet(t testing.TB, limits monitor.Limits, cfgs ...monitor.Config) *fleet {
+func newFleet(t tb, limits monitor.Limits, cfgs ...monitor.Config) *fleet {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	mon, err := monitor.New(limits, random.Float64)
@@ -73,6 +73,7 @@ func (f *fleet) take(actions []monitor.Action) {
 			f.step(a.Resource, monitor.ProbeResult{Tag: a.Tag})
 		case monitor.Restart:
 			f.restarts = append(f.restarts, a)
+			f.launched = append(f.launched, f.now)
 			f.did = append(f.did, "RESTART")
 			f.running[a.Resource] = running{a.Generation, f.now}
 			if !f.silent {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -27,9 +26,15 @@ func base() monitor.Config {
 	}
 }
 
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	require.TestingT
+	Helper()
+}
+
 // rig drives one resource by hand and answers its actions at once.
 type rig struct {
-	t   testing.TB
+	t   tb
 	res *monitor.Resource
 	now time.Duration
 	// wall is added to the boot clock; tests step it.
@@ -48,7 +53,7 @@ type rig struct {
 	did       []string            // since the last take
 }
 
-func newRig(t testing.TB, cfg monitor.Config) *rig {
+func newRig(t tb, cfg monitor.Config) *rig {
 	t.Helper()
 	g := &rig{t: t, wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	r, err := monitor.NewResource(g.instant(), cfg, func() float64 { return 0.5 })
