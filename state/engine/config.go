@@ -25,6 +25,9 @@ type DomainConfig struct {
 	Queue   queue.Config
 	Timings sequence.Timings
 	Options sequence.Options
+	// Targets, where not nil, are the units that do the work; otherwise lines
+	// are driven.
+	Targets *sequence.Targets
 	Driven  bool // has a board; without one the objects are served and requests end FAILED
 }
 

@@ -34,6 +34,22 @@ type (
 		width    time.Duration
 		takeOver bool
 	}
+	// startEffect starts a unit; an [acted] event answers when its job has
+	// ended.
+	startEffect struct {
+		domain  int
+		request uint64
+		step    int
+		entry   uint64 // the journal entry that must be durable
+		barrier bool   // the token is the barrier's
+		unit    string
+		mode    string
+	}
+	// abandonEffect cancels what a request's jobs have not done yet.
+	abandonEffect struct {
+		domain  int
+		request uint64
+	}
 	// releaseEffect ends a pulse early.
 	releaseEffect struct {
 		domain int
@@ -87,6 +103,8 @@ type (
 func (replyEffect) isEffect()      {}
 func (probeEffect) isEffect()      {}
 func (pulseEffect) isEffect()      {}
+func (startEffect) isEffect()      {}
+func (abandonEffect) isEffect()    {}
 func (releaseEffect) isEffect()    {}
 func (releaseAllEffect) isEffect() {}
 func (barrierEffect) isEffect()    {}

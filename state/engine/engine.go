@@ -30,6 +30,14 @@ type Board interface {
 	Edges() <-chan Edge
 }
 
+// Units starts the systemd units that do a domain's work.
+type Units interface {
+	// Start starts a unit and returns when its job has ended; queued says
+	// whether systemd took the job. When ctx ends first it returns at once: with
+	// the cause [ErrAbandoned] the job is cancelled, otherwise it goes on.
+	Start(ctx context.Context, unit, mode string) (queued bool, err error)
+}
+
 // Edge says that an input may have moved.
 type Edge struct {
 	Signal   string
@@ -46,6 +54,7 @@ type Platform interface {
 type Options struct {
 	Config   Config
 	Boards   map[int]Board // by domain id
+	Units    Units         // nil where no domain has targets
 	Platform Platform
 	Journal  history.Options // Commit and Report are the engine's
 	Now      func() state.Instant
@@ -68,6 +77,8 @@ type Engine struct {
 	isReady bool           // ready is closed; the loop's own
 	commit  history.Commit // the one being handled; the loop's own
 
+	jobs map[uint64]context.CancelCauseFunc // by request; the loop's own
+
 	ctx     context.Context
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -75,7 +86,7 @@ type Engine struct {
 
 // New opens the journal and takes what it holds. Run does the rest.
 func New(opts Options) (*Engine, error) {
-	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}, ready: make(chan struct{})}
+	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}, jobs: map[uint64]context.CancelCauseFunc{}, ready: make(chan struct{})}
 	e.inbox.wake = make(chan struct{}, 1)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	jo := opts.Journal
@@ -184,6 +195,8 @@ func (e *Engine) step(ev Event) {
 		if t.Due {
 			e.compact()
 		}
+	case acted:
+		e.endJob(t.request, nil)
 	case permitEvent:
 		e.permits[t.request] = t.permit
 		ev = t.barred
@@ -218,6 +231,10 @@ func (e *Engine) carryOut(eff Effect) {
 		e.workers.Go(func() { e.read(eff) })
 	case pulseEffect:
 		e.execute(eff)
+	case startEffect:
+		e.start(eff)
+	case abandonEffect:
+		e.endJob(eff.request, ErrAbandoned)
 	case releaseEffect:
 		e.opts.Boards[eff.domain].Release(eff.signal)
 	case releaseAllEffect:
@@ -250,16 +267,18 @@ func (e *Engine) carryOut(eff Effect) {
 	}
 }
 
-// execute is the one place from which a line is driven. It refuses whatever
-// the journal has not vouched for (DESIGN.md §3.6).
-func (e *Engine) execute(eff pulseEffect) {
-	var err error
-	if eff.barrier {
-		err = e.permits[eff.request].Covers(e.log, eff.request)
-	} else {
-		err = e.commit.Durable(eff.entry).Covers(e.log, eff.entry)
+// vouched returns nil if the journal has vouched for an action. Nothing is
+// driven and no unit is started without it (DESIGN.md §3.6).
+func (e *Engine) vouched(request, entry uint64, barrier bool) error {
+	if barrier {
+		return e.permits[request].Covers(e.log, request)
 	}
-	if err != nil {
+	return e.commit.Durable(entry).Covers(e.log, entry)
+}
+
+// execute is the one place from which a line is driven.
+func (e *Engine) execute(eff pulseEffect) {
+	if err := e.vouched(eff.request, eff.entry, eff.barrier); err != nil {
 		e.opts.Log.Error("refused to drive a line", "domain", eff.domain, "request", eff.request, "signal", eff.signal, "err", err)
 		e.Post(acted{domain: eff.domain, request: eff.request, step: eff.step, err: err})
 		return
@@ -272,6 +291,31 @@ func (e *Engine) execute(eff pulseEffect) {
 		moved, err := board.Pulse(ctx, eff.signal, eff.width, eff.takeOver)
 		e.Post(acted{eff.domain, eff.request, eff.step, moved, err})
 	})
+}
+
+// start is the one place from which a domain's unit is started. The job goes on
+// when the daemon stops: only what the core abandons is cancelled.
+func (e *Engine) start(eff startEffect) {
+	if err := e.vouched(eff.request, eff.entry, eff.barrier); err != nil {
+		e.opts.Log.Error("refused to start a unit", "domain", eff.domain, "request", eff.request, "unit", eff.unit, "err", err)
+		e.Post(acted{domain: eff.domain, request: eff.request, step: eff.step, err: err})
+		return
+	}
+	e.endJob(eff.request, nil)
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	e.jobs[eff.request] = cancel
+	e.workers.Go(func() {
+		queued, err := e.opts.Units.Start(ctx, eff.unit, eff.mode)
+		e.Post(acted{eff.domain, eff.request, eff.step, queued, err})
+	})
+}
+
+// endJob lets go of a request's job; the cause says whether it is cancelled.
+func (e *Engine) endJob(request uint64, cause error) {
+	if cancel := e.jobs[request]; cancel != nil {
+		cancel(cause)
+		delete(e.jobs, request)
+	}
 }
 
 func (e *Engine) read(eff probeEffect) {

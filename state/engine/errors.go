@@ -9,6 +9,9 @@ import (
 
 var errStorageHangs = errors.New("storage did not answer; the request may be on disk")
 
+// ErrAbandoned is the cause with which a unit's job is given up.
+var ErrAbandoned = errors.New("engine: the transition was given up")
+
 // The texts of the interfaces' standard errors (clients.md §0.4) start what we
 // add: callers match names, people read texts.
 func unavailable(err error) *Refusal {

@@ -25,6 +25,7 @@ type launch struct {
 	needs    int    // entries that must be durable before the step acts
 	seen     sequence.Seen
 	pulsing  string // output that is asserted
+	job      bool   // a unit's job may be under way
 	short    bool   // the pulse is being ended early
 	takeOver bool   // the first pulse goes on from one that is asserted
 	reread   uint64 // probe that decides an expired wait, 0 = none
@@ -49,7 +50,8 @@ const (
 // waitsForOS reports whether the launch only waits for a guest that was asked
 // to shut down.
 func (r *launch) waitsForOS() bool {
-	return r.mode == modeWait && r.plan.Steps[r.step].Graceful
+	st := r.current()
+	return st.Graceful && (r.mode == modeWait || r.mode == modeAct && st.Unit != "")
 }
 
 // driven reports whether the launch has asserted a line, or is asserting one.
@@ -65,7 +67,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp bool) {
 	d.judging = nil
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
-		plan: sequence.Build(v, req.Op, d.cfg.Timings, d.options(), powerUp),
+		plan: d.plan(v, req.Op, powerUp),
 		seen: sequence.Seen{Levels: d.levels},
 	}
 	d.takeAttempt(req)
@@ -76,6 +78,14 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp bool) {
 		wait{what: waitStep, domain: d, request: req.Seq})
 	d.run.needs = 1
 	d.begin(0)
+}
+
+// plan builds what a verdict does on this domain's executor.
+func (d *domain) plan(v state.Verdict, op state.Operation, powerUp bool) sequence.Plan {
+	if d.cfg.Targets != nil {
+		return sequence.BuildTargets(v, op, *d.cfg.Targets, d.cfg.Timings, d.options())
+	}
+	return sequence.Build(v, op, d.cfg.Timings, d.options(), powerUp)
 }
 
 // options are the configured ones and what the board shows.
@@ -96,7 +106,7 @@ func (d *domain) begin(i int) {
 		case d.met(st.Short):
 			i = st.ShortTo
 			continue
-		case st.Pulse == "" && d.met(st.Goal):
+		case st.Waits() && d.met(st.Goal):
 			i = st.Then
 			continue
 		}
@@ -112,12 +122,12 @@ func (d *domain) begin(i int) {
 		d.interrupt(laterOffReason)
 		return
 	}
-	if st.Pulse == "" {
+	if st.Waits() {
 		r.mode, r.deadline = modeWait, d.boot()+st.Within
 		d.core.record(d, d.stepEntry())
 		return
 	}
-	if i > 0 && !st.Hold && !r.takeOver {
+	if i > 0 && st.Pulse != "" && !st.Hold && !r.takeOver {
 		r.mode, r.deadline = modeCheck, d.boot()+d.core.cfg.Times.Judge
 		r.reread = d.probe(d.core.cfg.Times.Settle)
 		return
@@ -144,7 +154,7 @@ func (d *domain) stepEntry() history.Entry {
 	st := r.current()
 	e := history.Entry{Kind: history.KindStep, Domain: d.cfg.ID, Request: r.seq}
 	e.Step = history.Step{Index: uint32(r.step), Name: st.Name}
-	if st.Pulse == "" {
+	if st.Waits() {
 		e.Step.Deadline = r.deadline
 	}
 	return e
@@ -179,6 +189,10 @@ func (d *domain) act(barrier bool) {
 	r := d.run
 	st := r.current()
 	r.mode, r.pulsing = modeAct, st.Pulse
+	if st.Unit != "" {
+		d.startUnit(st, barrier)
+		return
+	}
 	r.deadline = d.boot() + st.Width + st.Within
 	d.barrierAt = 0
 	d.core.emit(pulseEffect{
@@ -191,7 +205,17 @@ func (d *domain) act(barrier bool) {
 	}
 }
 
-// acted takes the end of a pulse.
+// startUnit lets the step's unit be started.
+func (d *domain) startUnit(st *sequence.Step, barrier bool) {
+	r := d.run
+	r.deadline, r.job = d.boot()+st.Within, true
+	d.barrierAt = 0
+	d.core.emit(startEffect{
+		domain: d.cfg.ID, request: r.seq, step: r.step, entry: r.entry, barrier: barrier, unit: st.Unit, mode: st.Mode,
+	})
+}
+
+// acted takes the end of a pulse or of a unit's job.
 func (d *domain) acted(ev acted) {
 	r := d.run
 	if r == nil || r.seq != ev.request || r.step != ev.step || r.mode != modeAct {
@@ -210,11 +234,15 @@ func (d *domain) acted(ev acted) {
 		r.mode = modeWait // nothing more of this launch runs: see takeOver
 		return
 	}
-	if r.short {
-		d.begin(r.current().ShortTo)
-		return
+	switch st := r.current(); {
+	case r.short:
+		d.begin(st.ShortTo)
+	case st.Unit != "" && !d.met(st.Goal):
+		r.job = false
+		d.begin(r.step + 1) // the job is done; what it should lead to is not seen yet
+	default:
+		d.begin(st.Then)
 	}
-	d.begin(r.current().Then)
 }
 
 // met reports whether a goal is met by what was seen since the launch.
@@ -232,6 +260,10 @@ func (d *domain) observed(probe uint64, agreed bool) {
 			d.checked(agreed)
 		}
 	case modeAct:
+		if st := r.current(); st.Unit != "" {
+			d.watchJob(st)
+			return
+		}
 		if !r.short && d.met(r.current().Short) {
 			r.short = true
 			d.core.emit(releaseEffect{d.cfg.ID, r.pulsing})
@@ -239,16 +271,34 @@ func (d *domain) observed(probe uint64, agreed bool) {
 	case modeWait:
 		d.waited(probe)
 	case modeUnknown:
-		if d.met(sequence.GoalResetSeen) && d.met(sequence.GoalHostRunning) {
+		if d.confirmed() {
 			d.succeed()
 		}
 	}
+}
+
+// watchJob looks whether what a unit is to lead to is seen before its job ends.
+func (d *domain) watchJob(st *sequence.Step) {
+	if d.met(st.Goal) {
+		d.begin(st.Then)
+	}
+}
+
+// confirmed reports whether every goal that is left is met.
+func (d *domain) confirmed() bool {
+	for i := d.run.step; i != sequence.End; i = d.run.plan.Steps[i].Then {
+		if !d.met(d.run.plan.Steps[i].Goal) {
+			return false
+		}
+	}
+	return true
 }
 
 // see adds a reading to what was seen since the launch.
 func (r *launch) see(l state.Levels) {
 	on, known := l.Power()
 	r.seen.Levels = l
+	r.seen.HostWent = r.seen.HostWent || l.HostActive == state.LevelOff
 	r.seen.WentOff = r.seen.WentOff || known && !on
 	r.seen.WentReset = r.seen.WentReset || r.driven() && known && on && l.InReset()
 }
@@ -297,6 +347,10 @@ func (d *domain) runOverdue() {
 		}
 		d.expire()
 	case modeAct:
+		if r.current().Unit != "" {
+			d.expire()
+			return
+		}
 		d.fail(fmt.Sprintf("stuck: line %s did not answer within %s", r.pulsing, r.deadline-r.stepAt))
 	case modeCheck:
 		d.fail("the power inputs contradict each other or cannot be read: " + d.readText())
@@ -305,15 +359,13 @@ func (d *domain) runOverdue() {
 			d.interrupt("effect not proven")
 			return
 		}
-		d.fail("not confirmed: no " + goalText(r) + " was seen")
+		d.fail("not confirmed: no " + goalTexts[r.current().Goal] + " was seen")
 	}
 }
 
-func goalText(r *launch) string {
-	if r.seen.WentReset {
-		return "running host"
-	}
-	return "reset"
+var goalTexts = map[sequence.Goal]string{
+	sequence.GoalPowerOn: "power good", sequence.GoalPowerOff: "power off", sequence.GoalHostRunning: "running host",
+	sequence.GoalResetSeen: "reset", sequence.GoalPassage: "passage through off or reset",
 }
 
 // expire ends a wait whose goal was not met in time.
@@ -370,8 +422,12 @@ func (d *domain) end(status state.Status, reason string) {
 	d.abandon()
 }
 
-// abandon frees the executor. A pulse that is still asserted ends by itself.
+// abandon frees the executor. A pulse that is still asserted ends by itself; a
+// job that goes on is cancelled.
 func (d *domain) abandon() {
 	d.touch(d.run.seq)
+	if d.run.job {
+		d.core.emit(abandonEffect{d.cfg.ID, d.run.seq})
+	}
 	d.run, d.barrierAt = nil, 0
 }

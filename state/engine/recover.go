@@ -159,7 +159,7 @@ func (d *domain) stepOf(r recovered) (sequence.Step, sequence.Plan, bool) {
 		return sequence.Step{}, sequence.Plan{}, false
 	}
 	for _, powerUp := range []bool{false, true} {
-		plan := sequence.Build(r.Verdict, r.Op, d.cfg.Timings, d.options(), powerUp)
+		plan := d.plan(r.Verdict, r.Op, powerUp)
 		i := int(r.Step.Index)
 		if i < len(plan.Steps) && plan.Steps[i].Name == r.Step.Name {
 			return plan.Steps[i], plan, true
@@ -187,6 +187,9 @@ func (d *domain) resume(r recovered) {
 	case r.Status == state.Unknown:
 		d.run.mode, d.run.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
 		d.observed(0, true)
+	case st.Unit != "":
+		// The job may have ended while nobody listened.
+		d.resumeWait(i+1, r.StepAt.Boot+st.Within)
 	case st.Pulse == "":
 		d.resumeWait(i, r.Step.Deadline)
 	case st.Hold:
@@ -220,7 +223,7 @@ const laterOffReason = "a later power off was accepted while the daemon was down
 // barred reports whether the present step may not run, as it would drive a line
 // or stands before one that would.
 func (r *launch) barred() bool {
-	return r.waitsOnly && (r.current().Pulse != "" || r.current().AfterOff)
+	return r.waitsOnly && (!r.current().Waits() || r.current().AfterOff)
 }
 
 func (d *domain) interrupt(reason string) { d.end(state.Interrupted, reason) }

@@ -26,6 +26,7 @@ const (
 	GoalSIOGood                 // SIO power good seen
 	GoalHostRunning             // the host runs
 	GoalResetSeen               // a reset was seen
+	GoalPassage                 // power, or the host, was seen off since the launch, or a reset was
 )
 
 // Show is what CurrentHostState and CurrentPowerState show while a step runs,
@@ -63,7 +64,10 @@ type Step struct {
 	Width time.Duration // of the pulse
 	Hold  bool          // a force-off hold: may be repeated and may take over a held power button
 
-	Goal   Goal
+	Unit string // systemd unit to start, "" for none
+	Mode string // its job mode
+
+	Goal   Goal          // of a unit: ends the step even if its job goes on
 	Within time.Duration // deadline from the step's start; for a pulse: after Width
 	Then   int           // next step when the goal is met, End = success
 
@@ -91,6 +95,9 @@ type Step struct {
 	AfterPassage bool
 }
 
+// Waits reports whether the step acts on nothing.
+func (s *Step) Waits() bool { return s.Pulse == "" && s.Unit == "" }
+
 // Plan is what one launch does, step by step.
 type Plan struct {
 	Verdict state.Verdict
@@ -108,6 +115,7 @@ type Timings struct {
 	PowerOff         time.Duration // from the end of a force-off hold to power good gone
 	GracefulTimeout  time.Duration // gracefulTimeout, GracefulPowerOffS
 	PostTimeout      time.Duration // postTimeout: host running after power good
+	JobTimeout       time.Duration // of a systemd job that a plan waits for
 	ConfirmTimeout   time.Duration // confirmTimeout
 	ReconcileTimeout time.Duration // reconcileTimeout
 }
@@ -124,6 +132,7 @@ func DefaultTimings() Timings {
 		PowerOff:         time.Second,
 		GracefulTimeout:  300 * time.Second,
 		PostTimeout:      300 * time.Second,
+		JobTimeout:       300 * time.Second,
 		ConfirmTimeout:   120 * time.Second,
 		ReconcileTimeout: 20 * time.Second,
 	}
@@ -315,6 +324,7 @@ type Seen struct {
 	Levels    state.Levels
 	WentOff   bool // power was seen off
 	WentReset bool // the host was seen in reset
+	HostWent  bool // the host's unit was seen stopped, or started anew
 }
 
 // Met reports whether the goal is met by what was seen. [GoalRelease] and
@@ -325,13 +335,15 @@ func (g Goal) Met(s Seen, strict bool) bool {
 	case GoalPowerOn:
 		return known && on && s.Levels.PowerGood != state.LevelOff
 	case GoalPowerOff:
-		return known && !on
+		return known && !on && s.Levels.HostActive != state.LevelOn
 	case GoalSIOGood:
 		return s.Levels.SIOGood == state.LevelOn
 	case GoalHostRunning:
 		return s.Levels.HostRunning(strict)
 	case GoalResetSeen:
 		return s.WentReset
+	case GoalPassage:
+		return s.WentOff || s.WentReset || s.HostWent
 	default:
 		return false
 	}

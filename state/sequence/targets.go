@@ -1,0 +1,102 @@
+package sequence
+
+import (
+	"fmt"
+
+	"github.com/bmcstate/bmcstate/state"
+)
+
+// Targets are the systemd units of one domain's transitions
+// (openbmc-state-manager.md §2.3, §2.4).
+type Targets struct {
+	HostOn, HostOff, HostReboot, GracefulWarmReboot, ForceWarmReboot string
+	ChassisOn, ChassisOff, HardOff, PowerCycle                       string
+}
+
+// BuildTargets returns the plan for a verdict where systemd targets do the
+// work: one unit is started, and what its services lead to is waited for. A job
+// that ends without "done" ends the request; what is seen ends it with success,
+// whether the job has ended or not.
+func BuildTargets(v state.Verdict, op state.Operation, u Targets, t Timings, o Options) Plan {
+	b := builder{t: t, o: o, chassis: op.Kind() == state.KindChassis}
+	switch v {
+	case state.VerdictPowerOn, state.VerdictStartHost:
+		b.unitOn(u)
+	case state.VerdictGracefulOff:
+		b.unitGracefulOff(u)
+	case state.VerdictPowerOff:
+		b.unitOff(u.ChassisOff)
+	case state.VerdictCutPower:
+		b.unitOff(u.HardOff)
+	case state.VerdictReboot:
+		b.unitCycle(u.HostReboot)
+	case state.VerdictPowerCycle:
+		b.unitCycle(cycleUnit(op, u))
+	case state.VerdictGracefulWarm:
+		b.unitCycle(u.GracefulWarmReboot)
+	case state.VerdictReset:
+		b.unitCycle(u.ForceWarmReboot)
+	default:
+		panic(fmt.Sprintf("sequence: no targets for verdict %q", v))
+	}
+	b.finish()
+	return Plan{Verdict: v, Steps: b.steps}
+}
+
+func cycleUnit(op state.Operation, u Targets) string {
+	if op == state.ChassisPowerCycle {
+		return u.PowerCycle
+	}
+	return u.HostReboot
+}
+
+const replace = "replace"
+
+// unit adds the start of a unit and the wait for what it leads to.
+func (b *builder) unit(name string, show Show, goal Goal) {
+	b.add(Step{Name: "start " + name, Unit: name, Mode: replace, Goal: goal, Within: b.t.JobTimeout,
+		OnTimeout: TimeoutFail, Reason: fmt.Sprintf("the job of %s did not end within jobTimeout (%s)", name, b.t.JobTimeout),
+		Show: show, Then: b.next() + 1})
+	b.add(Step{Name: "wait for " + name, Goal: goal, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown, Show: show})
+}
+
+func (b *builder) unitOn(u Targets) {
+	if b.chassis {
+		b.unit(u.ChassisOn, ShowPowering, GoalPowerOn)
+		return
+	}
+	b.unit(u.HostOn, ShowPowering, GoalHostRunning)
+}
+
+func (b *builder) unitOff(name string) { b.unit(name, ShowCutting, GoalPowerOff) }
+
+func (b *builder) unitGracefulOff(u Targets) {
+	ask := Step{Name: "start " + u.HostOff, Unit: u.HostOff, Mode: replace, Goal: GoalPowerOff, Within: b.t.GracefulTimeout,
+		OnTimeout: TimeoutFail, Reason: fmt.Sprintf("the OS did not power off within gracefulTimeout (%s)", b.t.GracefulTimeout),
+		Show: ShowStopping, Graceful: true, Then: 4}
+	wait := Step{Name: "wait for " + u.HostOff, Goal: GoalPowerOff, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
+		Show: ShowStopping, Graceful: true, Then: 4}
+	if b.o.ForceAfterGraceful {
+		ask.OnTimeout, ask.Else = TimeoutNext, 2
+	}
+	b.add(ask)
+	b.add(wait)
+	if b.o.ForceAfterGraceful {
+		b.unitOff(u.HardOff)
+	}
+}
+
+// unitCycle waits for the passage first: the host seen off, then running.
+func (b *builder) unitCycle(name string) {
+	goal := GoalHostRunning
+	if b.chassis {
+		goal = GoalPowerOn
+	}
+	b.add(Step{Name: "start " + name, Unit: name, Mode: replace, Goal: GoalPassage, Within: b.t.JobTimeout,
+		OnTimeout: TimeoutFail, Reason: fmt.Sprintf("the job of %s did not end within jobTimeout (%s)", name, b.t.JobTimeout),
+		Show: ShowStopping, Then: b.next() + 1})
+	b.add(Step{Name: "wait for the passage of " + name, Goal: GoalPassage, Within: b.t.ConfirmTimeout,
+		OnTimeout: TimeoutUnknown, Show: ShowStopping})
+	b.add(Step{Name: "wait for " + name, Goal: goal, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
+		Show: ShowStarting, AfterPassage: true})
+}
