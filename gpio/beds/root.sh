@@ -64,7 +64,8 @@ accounts() { # DIR
 settings() { # DIR
   local root=$1 unit
   echo bed >"$root/etc/hostname"
-  echo uninitialized >"$root/etc/machine-id"
+  # An unknown machine id makes every boot the first one, and systemd presets all units.
+  echo 0bed0bed0bed0bed0bed0bed0bed0bed >"$root/etc/machine-id"
   printf 'passwd: files systemd\ngroup: files systemd\nhosts: files\n' >"$root/etc/nsswitch.conf"
   : >"$root/etc/fstab"
   rm -rf "$root/var/run" "$root/var/lock"
@@ -72,8 +73,9 @@ settings() { # DIR
   ln -sf /lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
   for unit in "${MASKED[@]}"; do ln -sf /dev/null "$root/etc/systemd/system/$unit"; done
   cp -r "$BEDS/root/." "$root/"
-  mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
+  mkdir -p "$root/etc/systemd/system/"{multi-user,sysinit}.target.wants
   ln -sf ../bed.service "$root/etc/systemd/system/multi-user.target.wants/bed.service"
+  ln -sf ../bed-setup.service "$root/etc/systemd/system/sysinit.target.wants/bed-setup.service"
 }
 
 build() { # DIR

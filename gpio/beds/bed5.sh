@@ -1,0 +1,54 @@
+#!/bin/bash
+# Bed 5: the product on the BMC it is made for. An emulated AST2600 with Debian's
+# armhf kernel, systemd and the system bus, /var on an SD card; the ARMv7 programs
+# run inside, the server board and the cases outside.
+#
+# usage: bed5.sh [GO-TEST-FLAG...]      for example: bed5.sh -run TestPowerOn
+#
+# Environment: BED_TIMEOUT (seconds for the run, default 600), BED_CACHE.
+# The exit status is that of the cases.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+began=$SECONDS
+
+need qemu-system-arm=qemu-system-arm cpio=cpio fdtput=device-tree-compiler mkfs.ext4=e2fsprogs
+base=$("$BEDS/root.sh" armhf)
+kernel=$("$BEDS/kernel.sh" armmp gpio-aspeed sdhci-of-aspeed ext4 crc32c_generic)
+
+run=$(mktemp -d "$CACHE/run5.XXXXXX")
+trap 'rm -rf "$run"' EXIT
+
+# The initrd: the base, and over it what is under test.
+mkdir -p "$run/payload/bed" "$run/var/lib" "$run/var/tmp"
+"$BEDS/payload.sh" arm "$run/payload"
+cp -r "$kernel/modules" "$run/payload/bed/"
+cp "$BEDS/guest/setup" "$run/payload/bed/"
+(cd "$REPO" && CGO_ENABLED=0 GOARCH=arm GOARM=7 nice -n 10 go build -trimpath -ldflags='-s -w' \
+  -o "$run/payload/bed/agent" ./gpio/beds/agent)
+printf '#!/bin/sh\nexec /bed/agent /dev/ttyS0\n' >"$run/payload/bed/run"
+chmod +x "$run/payload/bed/run"
+echo /dev/mmcblk0 >"$run/payload/bed/disk"
+(cd "$run/payload" && find . -print0 | cpio --quiet -0 -o -H newc) >"$run/payload.cpio"
+cat "$base" "$run/payload.cpio" >"$run/initrd"
+
+# The SD card that keeps /var; an SD card's size is a power of two.
+ln -s /run "$run/var/run"; ln -s /run/lock "$run/var/lock"
+truncate -s 64M "$run/var.img"
+mkfs.ext4 -q -d "$run/var" "$run/var.img"
+
+# The evaluation board's device tree, with the lines named, the first serial port
+# on for the agent, and no drivers that wait for chips which QEMU does not have.
+gpio=/ahb/apb/gpio@1e780000
+names=(POWER_OUT RESET_OUT PS_PWROK POST_COMPLETE POWER_BUTTON RESET_BUTTON NMI_OUT NMI_BUTTON ID_BUTTON)
+cp "$kernel/aspeed-ast2600-evb.dtb" "$run/bmc.dtb"
+empty=(); for ((i = ${#names[@]}; i < 208; i++)); do empty+=(''); done
+fdtput -t s "$run/bmc.dtb" "$gpio" gpio-line-names "${names[@]}" "${empty[@]}"
+fdtput -t s "$run/bmc.dtb" /ahb/apb/serial@1e783000 status okay
+say "ready to boot after $((SECONDS - began)) s"
+
+status=0
+BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.log BED5_LINES="${names[*]}" \
+  timeout --foreground -k 10 "${BED_TIMEOUT:-600}" nice -n 10 \
+  go test -C "$REPO" -tags bed5 -count=1 -v -timeout "${BED_TIMEOUT:-600}s" "$@" ./gpio/beds/cases || status=$?
+say "bed 5 took $((SECONDS - began)) s; the machine's console is in $CACHE/bed5.log"
+exit "$status"

@@ -1,0 +1,136 @@
+//go:build bed5
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/gpio/beds/board"
+	"github.com/bmcstate/bmcstate/gpio/beds/guestline"
+	"github.com/bmcstate/bmcstate/gpio/beds/qmp"
+)
+
+// machine is the emulated BMC, the board behind its lines, and the serial line
+// over which it takes orders.
+type machine struct {
+	qmp    *qmp.Client
+	board  *board.Player
+	guest  *guestline.Line
+	resets chan struct{}
+}
+
+// boot starts the machine and waits until it takes orders. Everything ends with
+// the test.
+func boot(t *testing.T) *machine {
+	t.Helper()
+	dir := os.Getenv("BED5_DIR")
+	if dir == "" {
+		t.Skip("BED5_DIR is not set: run this through bed5.sh")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	t.Cleanup(background.Wait)
+	t.Cleanup(cancel)
+
+	m := &machine{resets: make(chan struct{}, 16)}
+	console, err := os.Create(os.Getenv("BED5_LOG"))
+	require.NoError(t, err)
+	emulator := exec.CommandContext(ctx, "qemu-system-arm", "-M", "ast2600-evb",
+		"-accel", "tcg,thread=multi,tb-size=512", "-nodefaults", "-display", "none",
+		"-kernel", os.Getenv("BED5_KERNEL"), "-initrd", dir+"/initrd", "-dtb", dir+"/bmc.dtb",
+		"-append", "console=ttyS4,115200n8 rdinit=/lib/systemd/systemd quiet loglevel=4 panic=-1 systemd.show_status=0",
+		"-drive", "if=sd,index=2,format=raw,file="+dir+"/var.img",
+		"-qmp", "unix:"+dir+"/qmp,server=on,wait=off",
+		"-serial", "stdio", "-serial", "unix:"+dir+"/agent,server=on,wait=off")
+	emulator.Stdout, emulator.Stderr = console, console
+	require.NoError(t, emulator.Start())
+	background.Go(func() {
+		_ = emulator.Wait() // its end, ours or its own, shows on the sockets
+		console.Close()
+	})
+
+	m.qmp, err = qmp.Dial(ctx, filepath.Join(dir, "qmp"), func(name string) {
+		if name == "RESET" {
+			m.resets <- struct{}{}
+		}
+	})
+	require.NoError(t, err)
+	t.Cleanup(m.qmp.Close)
+	serial, err := net.Dial("unix", filepath.Join(dir, "agent"))
+	require.NoError(t, err)
+	m.guest = guestline.NewLine(serial)
+	t.Cleanup(m.guest.Close)
+
+	pins := &qmp.Pins{Client: m.qmp, Path: "/machine/soc/gpio", Names: map[string]string{}}
+	for i, name := range strings.Fields(os.Getenv("BED5_LINES")) {
+		pins.Names[name] = fmt.Sprintf("gpio%c%d", 'A'+i/8, i%8)
+	}
+	m.board = board.NewPlayer(board.New(board.Quick()), board.Stock(), pins, 2*time.Millisecond)
+	require.NoError(t, m.board.Redrive())
+	background.Go(func() { m.redrive(ctx) })
+	background.Go(func() { _ = m.board.Run(ctx) })
+	m.awaitBoot(t)
+	return m
+}
+
+// redrive gives the controller its levels back after each reset.
+func (m *machine) redrive(ctx context.Context) {
+	for {
+		select {
+		case <-m.resets:
+			_ = m.board.Redrive() // an emulator that is gone fails the case soon enough
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *machine) awaitBoot(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	select {
+	case <-m.guest.Boots():
+		t.Logf("the BMC came up in %.1f s", time.Since(began).Seconds())
+	case <-time.After(4 * time.Minute):
+		t.Fatal("the BMC does not come up; see its console")
+	}
+}
+
+// sh runs an order inside and returns what it printed.
+func (m *machine) sh(t *testing.T, order string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	output, err := m.guest.Run(ctx, order)
+	require.NoError(t, err)
+	return output
+}
+
+func TestMachine(t *testing.T) {
+	m := boot(t)
+	t.Log(m.sh(t, "uname -a; findmnt /var; gpioinfo | head -12; systemctl --failed; cat /proc/uptime; systemd-analyze blame | head -20"))
+	t.Log(m.sh(t, "echo kept >/var/lib/x; sync; time true"))
+	t.Log(m.sh(t, "gpioget gpiochip0 0 1 2 3 4 5 6 7 8"))
+	began := time.Now()
+	m.sh(t, "true")
+	t.Log("one order takes", time.Since(began))
+	t.Log(m.sh(t, "gpioset -m time -u 200000 gpiochip0 0=0; gpioget gpiochip0 2 "))
+	time.Sleep(2 * time.Second)
+	t.Log(m.board.Pulses(0, "POWER_OUT"))
+	t.Log(m.sh(t, "gpioget gpiochip0 0 1 2 3 4 5 6 7 8"))
+	m.sh(t, "nohup sh -c 'sleep 1; systemctl reboot' >/dev/null 2>&1 &")
+	m.awaitBoot(t)
+	t.Log(m.sh(t, "cat /var/lib/x; gpioget gpiochip0 0 1 2 3 4 5 6 7 8"))
+	t.Log(m.board.Since(0, "PS_PWROK"), m.board.Since(0, "POWER_OUT"))
+}
