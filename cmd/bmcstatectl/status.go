@@ -71,7 +71,7 @@ var summaries = map[string][]part{
 
 // summary returns one line about a state object, "" for other objects.
 func summary(o client.Object) string {
-	if strings.HasPrefix(o.Path, scheduledRoot) {
+	if strings.HasPrefix(shortPath(o.Path), "scheduled/") {
 		return schedule(o)
 	}
 	if strings.Contains(shortPath(o.Path), "/") {
@@ -96,9 +96,9 @@ func schedule(o client.Object) string {
 }
 
 const (
-	stateRoot     = "/xyz/openbmc_project/state/"
-	scheduledRoot = "/xyz/openbmc_project/"
-	enumPrefix    = "xyz.openbmc_project."
+	stateRoot  = "/xyz/openbmc_project/state/"
+	root       = "/xyz/openbmc_project/"
+	enumPrefix = "xyz.openbmc_project."
 )
 
 // shortPath returns "host0", "queue0/request/7" or "scheduled/host0".
@@ -106,7 +106,7 @@ func shortPath(p string) string {
 	if short, ok := strings.CutPrefix(p, stateRoot); ok {
 		return short
 	}
-	return strings.TrimPrefix(p, scheduledRoot)
+	return strings.TrimPrefix(p, root)
 }
 
 // shortValue returns a value for people: an enum's last word, a path's end.

@@ -1,0 +1,79 @@
+# make demo and make test need nothing but Go and, on Debian, apt: what they lack
+# they install, and say so.
+
+SHELL := /bin/bash
+BUILD := build
+TOOLS := $(BUILD)/tools
+DEMO := cmd/bmcstated/demo
+PROGRAMS := bmcstated bmcstatectl bmcstate-sim
+
+# Programs that go on a BMC, and how large each may be there.
+TARGETS := bmcstated bmcstatectl
+LIMIT := 4500000
+
+GOLANGCI := $(TOOLS)/golangci-lint
+GOLANGCI_VERSION := 2.15.0
+
+.PHONY: all demo run build arm test race lint size fuzz-smoke bench deps clean
+
+all: build
+
+## build: the programs for this machine, in build/
+build:
+	go build -trimpath -o $(BUILD)/ $(PROGRAMS:%=./cmd/%)
+
+## arm: static programs for a BMC (ARMv7), in build/arm/
+arm:
+	mkdir -p $(BUILD)/arm
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 go build -trimpath -ldflags='-s -w' -o $(BUILD)/arm/ $(TARGETS:%=./cmd/%)
+
+## demo: drive a virtual chassis with busctl on a private bus; checks every answer
+demo: deps build
+	@PROGRAMS=$(BUILD) $(DEMO)/demo.sh
+
+## run: the same set-up, until Ctrl-C
+run: deps build
+	@PROGRAMS=$(BUILD) $(DEMO)/run.sh
+
+## test: vet, and every test under the race detector, on a real bus
+test: deps
+	@$(DEMO)/deps.sh gcc=gcc cc=libc6-dev setpriv=util-linux
+	go vet ./...
+	@set -o pipefail; CI=$${CI:-true} go test -race -timeout 20m -json ./... | go run ./.ci/summary.go
+
+race: test
+
+## lint: golangci-lint, the rule of the journal's tokens, and that the rules bite
+lint: $(GOLANGCI)-$(GOLANGCI_VERSION)
+	$< run ./...
+	go run ./.ci/durable.go
+	.ci/lint-bites $<
+
+# Not in go.mod: its hundreds of dependencies are none of ours.
+$(GOLANGCI)-$(GOLANGCI_VERSION):
+	@echo "installing golangci-lint $(GOLANGCI_VERSION): this takes some minutes, once"
+	GOBIN=$(abspath $(TOOLS)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION)
+	mv $(GOLANGCI) $@
+
+## size: ARMv7 sizes and the daemon's resident memory; fails above the limit
+size: deps build arm
+	@PROGRAMS=$(BUILD) $(DEMO)/size.sh $(LIMIT) $(TARGETS:%=$(BUILD)/arm/%)
+
+## fuzz-smoke: every fuzz target for a few seconds
+fuzz-smoke:
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime 5s $$package || exit 1; \
+		done; \
+	done
+
+## bench: every benchmark
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+deps:
+	@$(DEMO)/deps.sh dbus-daemon=dbus-daemon busctl=systemd
+
+clean:
+	rm -rf $(BUILD)
