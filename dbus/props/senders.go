@@ -32,6 +32,8 @@ type senders struct {
 	open   int
 	closed bool
 	wg     sync.WaitGroup // lanes
+
+	identifying func(sender string) // a test's place to interfere
 }
 
 // sender is one connection on the bus, from its first call until it has left
@@ -173,6 +175,9 @@ func (s *senders) identify(f *sender) (uint32, error) {
 	}
 	if gone {
 		return 0, errGone
+	}
+	if s.identifying != nil {
+		s.identifying(f.name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), identifyTimeout)
 	defer cancel()

@@ -183,6 +183,10 @@ func (s *Service) owner(ctx context.Context, name string) string {
 	return fmt.Sprintf("%s (process %d)", unique, pid)
 }
 
+// UniqueName returns the connection's name on the bus. It is valid after
+// [Service.Connect].
+func (s *Service) UniqueName() string { return s.conn.Names()[0] }
+
 // Done is closed when the connection is lost or was closed.
 func (s *Service) Done() <-chan struct{} { return s.done }
 
