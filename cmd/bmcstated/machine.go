@@ -37,7 +37,7 @@ type domainOf struct {
 }
 
 // openMachine opens the boards. It touches no line (DESIGN.md P7).
-func openMachine(f flags, cfg config.Config, log *slog.Logger) (*machine, error) {
+func openMachine(f flags, cfg config.Config, inj injection, log *slog.Logger) (*machine, error) {
 	m := &machine{
 		boot: gpio.BootTime, boards: map[int]engine.Board{}, runDir: f.runDir, simulate: f.simulate,
 		rebooted: make(chan struct{}),
@@ -56,7 +56,8 @@ func openMachine(f flags, cfg config.Config, log *slog.Logger) (*machine, error)
 		return nil, err
 	}
 	for _, d := range m.domains {
-		v, err := gpio.OpenVirtual(gpio.VirtualOptions{RunDir: f.runDir, Board: d.id, Config: cfg.Simulate.Board, Log: log})
+		v, err := gpio.OpenVirtual(gpio.VirtualOptions{RunDir: f.runDir, Board: d.id, Config: cfg.Simulate.Board, Log: log,
+			Hook: inj.hook(), AllowHung: inj.allowHung()})
 		if err != nil {
 			m.close()
 			return nil, err

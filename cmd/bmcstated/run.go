@@ -78,14 +78,16 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 	if err := gpio.ReleaseMarked(f.runDir, log); err != nil {
 		log.Error("lines that an earlier run left asserted could not be released", "err", err)
 	}
-	m, err := openMachine(f, cfg, log)
+	inj := newInjection()
+	m, err := openMachine(f, cfg, inj, log)
 	if err != nil {
 		return exitFailure, err
 	}
 	defer m.close()
 	eng, err := engine.New(engine.Options{
 		Config: engineConfig(cfg, m), Boards: m.boards, Platform: m, Now: m.now, Log: log,
-		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID},
+		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
+		Beat:    inj.beat(nil), Beats: time.Second,
 	})
 	if err != nil {
 		return exitStorage, err
