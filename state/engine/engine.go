@@ -102,6 +102,12 @@ func New(opts Options) (*Engine, error) {
 	for _, r := range replay.Reports {
 		opts.Log.Warn(r.String())
 	}
+	if replay.Volatile != "" {
+		opts.Log.Warn("the state directory does not survive power loss", "dir", jo.Dir, "fs", replay.Volatile)
+	}
+	if replay.Unwritable != nil {
+		opts.Log.Error("requests are refused", "err", replay.Unwritable)
+	}
 	e.core = NewCore(opts.Config, log)
 	for _, problem := range e.core.Recover(opts.Now(), &replay.Picture, jo.BootID) {
 		opts.Log.Warn(problem.Error())
