@@ -152,6 +152,9 @@ func (r *Resource) emitRestart(resetFailed bool) {
 	})
 }
 
+// mayAct reports whether nobody has forbidden actions meanwhile.
+func (r *Resource) mayAct() bool { return r.inhibit == "" && len(r.suspensions) == 0 }
+
 // workOverdue answers for an executor that does not.
 func (r *Resource) workOverdue() {
 	switch {
@@ -170,7 +173,7 @@ func (r *Resource) restartDone(ev RestartDone) {
 		return
 	}
 	o := r.work.seen
-	if ev.Outcome == RestartStartLimit && !r.work.limitTried && r.inhibit == "" {
+	if ev.Outcome == RestartStartLimit && !r.work.limitTried && r.mayAct() {
 		r.work.limitTried = true
 		r.emitRestart(true)
 		return

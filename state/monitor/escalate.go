@@ -57,6 +57,7 @@ func (r *Resource) answered(ev EscalationAnswer) {
 	case ev.Answer == Accepted:
 		r.counters.Accepted++
 		r.phase = ended
+		r.power.lostAt = never
 		r.log(GaveOver, "%s %s", e.kind, r.cfg.Target)
 		r.set(StatusFaulted, r.gaveOverMessage())
 	case ev.Answer == Denied:
@@ -72,7 +73,7 @@ func (r *Resource) answered(ev EscalationAnswer) {
 // happensAfterAll is an acceptance that came so late that it was taken for a
 // denial.
 func (r *Resource) happensAfterAll(ev EscalationAnswer) bool {
-	return ev.Answer == Accepted && r.escalation.kind != EscalateQuiesce && r.phase != ended && r.presence == present
+	return ev.Answer == Accepted && ev.Attempt != 0 && r.escalation.kind != EscalateQuiesce && r.phase != ended && r.presence == present
 }
 
 func (r *Resource) gaveOverMessage() string {
@@ -126,7 +127,7 @@ func (r *Resource) quiesce(reason string, o observation) {
 // startQuiesce starts the quiesce unit unless that is done or held back.
 func (r *Resource) startQuiesce(o observation) {
 	e := &r.escalation
-	if e.quiesceDone || r.inhibit != "" || r.now.Boot < e.quiesceAt || r.phase != watching {
+	if e.quiesceDone || !r.mayAct() || r.now.Boot < e.quiesceAt || r.phase != watching {
 		return
 	}
 	r.escalate(EscalateQuiesce, r.cfg.QuiesceTarget, o)

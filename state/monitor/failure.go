@@ -36,6 +36,9 @@ func (r *Resource) inputs(o observation) Inputs {
 
 // observe counts a report where it counts, and acts on it.
 func (r *Resource) observe(o observation) {
+	if r.phase == restarting || r.phase == ended { // of an instance that nobody watches
+		return
+	}
 	r.prune()
 	hidden := o.grace || len(r.badParents) > 0
 	if validStatus(o.status) && o.status > 0 && !hidden {
@@ -70,6 +73,7 @@ func (r *Resource) judge(o observation) {
 		r.good()
 	case MonitorError:
 		r.counters.MonitorErrors++
+		r.stable = unset // what is not seen is not stable
 		r.set(StatusUnknown, "monitor error: "+r.describe(o))
 	case Suppressed:
 		r.set(StatusDegraded, r.parentMessage())

@@ -13,19 +13,19 @@ const maxHistory = 256
 // Mark is one instant in a history.
 type Mark struct {
 	// At is the boot time, for display.
-	At time.Duration
+	At time.Duration `json:"at"`
 	// Window is the same on the window clock: the boot clock less the time
 	// that was spent in restarts. A restart slower than RetryInterval would
 	// otherwise age its own mark away and the limit would never be reached.
-	Window time.Duration
+	Window time.Duration `json:"window"`
 }
 
 // Failure is one entry of F.
 type Failure struct {
 	Mark
-	Weight  int // 1 to 100
-	Cause   Cause
-	Elapsed time.Duration // of the probe; kept for the record, decides nothing
+	Weight  int           `json:"weight"` // 1 to 100
+	Cause   Cause         `json:"cause"`
+	Elapsed time.Duration `json:"elapsed,omitempty"` // of the probe; kept for the record, decides nothing
 }
 
 // history is F, the weighted failures, and R, the restarts (fault-monitor.md

@@ -11,8 +11,8 @@ const maxSuspensions = 16
 
 // Suspension is one owner's maintenance of a resource.
 type Suspension struct {
-	Owner string
-	Until time.Duration // boot time; never = until Resume
+	Owner string        `json:"owner"`
+	Until time.Duration `json:"until"` // boot time; never = until Resume
 }
 
 // Suspensions returns who has suspended the resource.
@@ -169,6 +169,7 @@ func (r *Resource) started(invocation string) {
 func (r *Resource) newInstance(invocation string) {
 	r.abandonProbe()
 	r.instance++
+	r.stable = unset
 	r.invocation = invocation
 	r.startGrace()
 	r.dirty = true
@@ -191,6 +192,7 @@ func (r *Resource) comeOnline(invocation string) {
 
 func (r *Resource) lostSight(reason string) {
 	r.abandonProbe()
+	r.stable = unset
 	if r.presence == present && r.phase == watching && !r.quiesced {
 		r.set(StatusUnknown, reason)
 	}

@@ -114,6 +114,22 @@ func TestPowerLossIsLoggedByDefault(t *testing.T) {
 	assert.Empty(t, g.restarts)
 }
 
+// TestOffUnderWayOverARestartOfTheDaemon: the sign is remembered, and the level
+// that the new daemon finds does not wipe it out.
+func TestOffUnderWayOverARestartOfTheDaemon(t *testing.T) {
+	old := newFleet(t, monitor.Limits{}, base()).at(100)
+	old.step("unit", monitor.PowerGood{On: true})
+	old.step("unit", monitor.OffSign{What: "Host Off"})
+	f := newFleet(t, monitor.Limits{}, base()).at(110)
+	actions, err := f.mon.Restore(f.instant(), "a", old.mon.Snapshot(old.instant(), "a"))
+	require.NoError(t, err)
+	f.take(actions)
+	f.step("unit", monitor.PowerGood{On: true})
+	f.at(160).step("unit", monitor.PowerGood{})
+	assert.Equal(t, monitor.StatusOffline, f.view("unit").Status)
+	assert.Empty(t, f.restarts)
+}
+
 func TestFirstPowerLevelIsNoLoss(t *testing.T) {
 	g := newRig(t, base())
 	g.step(monitor.PowerGood{})

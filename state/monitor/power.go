@@ -26,7 +26,7 @@ func (r *Resource) powerGood(on bool) {
 	p.known, p.on = true, on
 	switch {
 	case on:
-		r.powerCame(was)
+		r.powerCame(first, was)
 	case first:
 		r.goAbsent("power is off")
 	case was && r.phase != restarting && r.phase != ended && r.presence == present:
@@ -34,7 +34,9 @@ func (r *Resource) powerGood(on bool) {
 	}
 }
 
-func (r *Resource) powerCame(was bool) {
+// powerCame takes power that is on. A first level is no edge: after a restart
+// of the daemon an Off may still be under way.
+func (r *Resource) powerCame(first, was bool) {
 	p := &r.power
 	if p.lostAt != never { // shorter than the debounce: nothing has happened
 		p.lostAt = never
@@ -43,7 +45,9 @@ func (r *Resource) powerCame(was bool) {
 	if was {
 		return
 	}
-	p.offSign = unset // it explained the last loss, not the next
+	if !first {
+		p.offSign = unset // it explained the last loss, not the next
+	}
 	if r.presence == absent || p.lost {
 		r.started("")
 	}

@@ -33,7 +33,7 @@ type ResourceSnapshot struct {
 	FlapMarks    []time.Duration `json:"flapMarks,omitempty"`
 	Flapping     bool            `json:"flapping,omitempty"`
 	Frozen       time.Duration   `json:"frozen,omitempty"`
-	InFlight     bool            `json:"inFlight,omitempty"` // a restart or escalation of unknown outcome
+	InFlight     bool            `json:"inFlight,omitempty"` // a restart or escalation decided, its outcome not known
 	Ended        bool            `json:"ended,omitempty"`
 	Quiesced     bool            `json:"quiesced,omitempty"`
 	QuiesceDone  bool            `json:"quiesceDone,omitempty"`
@@ -70,7 +70,7 @@ func (r *Resource) Snapshot() ResourceSnapshot {
 		Suspensions: slices.Clone(r.suspensions),
 		Failures:    slices.Clone(r.hist.failures), Restarts: slices.Clone(r.hist.restarts),
 		FlapMarks: slices.Clone(r.flap.marks), Flapping: r.flap.on, Frozen: frozen,
-		InFlight: r.phase == restarting || r.phase == escalating, Ended: r.phase == ended,
+		InFlight: r.phase == restarting || r.phase == escalating || r.pending != nil, Ended: r.phase == ended,
 		Quiesced: r.quiesced, QuiesceDone: r.escalation.quiesceDone, EscalateKind: r.escalation.kind,
 		Denials: r.escalation.denials, DeniedAt: r.escalation.deniedAt,
 		Generation: r.generation, Invocation: r.invocation, Dead: r.dead, Step: r.step, Stable: r.stable,
@@ -124,8 +124,8 @@ func (r *Resource) restorePhase(s ResourceSnapshot) {
 	r.quiesced = s.Quiesced
 }
 
-// restoreProbing goes on where the old daemon stopped. How a restart in flight
-// ended is not known: the next probe tells, after a new grace.
+// restoreProbing goes on where the old daemon stopped. What became of a restart
+// that it had decided is not known: the next probe tells, after a new grace.
 func (r *Resource) restoreProbing(s ResourceSnapshot) {
 	now := r.now.Boot
 	if s.InFlight {

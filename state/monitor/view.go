@@ -23,12 +23,12 @@ type health struct {
 
 // Record is one line of the history that operators can read.
 type Record struct {
-	At       time.Duration // boot time, see WallOf
-	Decision Decision
-	Status   int // reported by the probe, 100 for a death; 0 where there was none
-	Sum      int
-	Restarts int
-	Text     string
+	At       time.Duration `json:"at"` // boot time, see WallOf
+	Decision Decision      `json:"decision"`
+	Status   int           `json:"status,omitempty"` // of the probe, 100 for a death; 0 where there was none
+	Sum      int           `json:"sum"`
+	Restarts int           `json:"restarts"`
+	Text     string        `json:"text"`
 }
 
 // logKey is what makes a repeated decision the same one.
