@@ -1,9 +1,6 @@
 package monitor
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // flap notices a resource that is restarted again and again, each time within
 // the limit. It raises an event and causes no action. Its list is its own: a
@@ -28,7 +25,7 @@ func (f *flap) update(c FlapConfig, now time.Duration) (changed bool) {
 		*f = flap{}
 		return was
 	}
-	f.marks = slices.DeleteFunc(f.marks, func(m time.Duration) bool { return outside(now-m, c.Window) })
+	f.marks = dropOld(f.marks, func(m time.Duration) bool { return outside(now-m, c.Window) })
 	switch n := len(f.marks); {
 	case n >= c.Count:
 		f.on = true

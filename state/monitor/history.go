@@ -43,8 +43,17 @@ func outside(age, interval time.Duration) bool {
 
 // prune drops what has aged out by window-clock time now.
 func (h *history) prune(now, interval time.Duration) {
-	h.failures = slices.DeleteFunc(h.failures, func(f Failure) bool { return outside(now-f.Window, interval) })
-	h.restarts = slices.DeleteFunc(h.restarts, func(m Mark) bool { return outside(now-m.Window, interval) })
+	h.failures = dropOld(h.failures, func(f Failure) bool { return outside(now-f.Window, interval) })
+	h.restarts = dropOld(h.restarts, func(m Mark) bool { return outside(now-m.Window, interval) })
+}
+
+// dropOld drops the oldest as long as they are old; s is in order of time.
+func dropOld[T any](s []T, old func(T) bool) []T {
+	n := slices.IndexFunc(s, func(v T) bool { return !old(v) })
+	if n < 0 {
+		n = len(s)
+	}
+	return slices.Delete(s, 0, n)
 }
 
 func (h *history) addFailure(f Failure) { h.failures = push(h.failures, f) }

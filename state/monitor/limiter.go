@@ -54,7 +54,7 @@ func newLimiter(l Limits) *limiter {
 }
 
 func (l *limiter) prune(now time.Duration) {
-	l.starts = slices.DeleteFunc(l.starts, func(t time.Duration) bool { return outside(now-t, perMinute) })
+	l.starts = dropOld(l.starts, func(t time.Duration) bool { return outside(now-t, perMinute) })
 }
 
 func (l *limiter) admit(now time.Duration, name string) (bool, time.Duration, string) {

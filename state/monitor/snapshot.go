@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -94,7 +95,10 @@ func (r *Resource) restore(s ResourceSnapshot) {
 		return future(f.Mark) || f.Weight < 1 || f.Weight > threshold
 	})
 	r.hist.restarts = slices.DeleteFunc(newest(s.Restarts), future)
+	slices.SortStableFunc(r.hist.failures, func(a, b Failure) int { return cmp.Compare(a.Window, b.Window) })
+	slices.SortStableFunc(r.hist.restarts, func(a, b Mark) int { return cmp.Compare(a.Window, b.Window) })
 	r.flap = flap{slices.DeleteFunc(newest(s.FlapMarks), func(t time.Duration) bool { return t > now }), s.Flapping}
+	slices.Sort(r.flap.marks)
 	r.frozen = min(max(s.Frozen, 0), now)
 	r.suspensions = slices.Clone(s.Suspensions)
 	r.restorePhase(s)

@@ -287,7 +287,7 @@ func TestGlobalLimits(t *testing.T) {
 			}
 		}
 		before := len(f.restarts)
-		for range 200 {
+		for range 60 {
 			for _, c := range cfgs {
 				if _, ok := f.running[c.Name]; ok {
 					f.finish(c.Name)
