@@ -105,9 +105,19 @@ type Holder interface {
 	Hold(ctx context.Context, signal string, hold bool) error
 }
 
+// Reporter is implemented by boards that know which of their lines do not work
+// at present. The list is by signal.
+type Reporter interface {
+	Problems() []*LineError
+}
+
 var (
-	_ Board  = (*Virtual)(nil)
-	_ Holder = (*Virtual)(nil)
+	_ Board    = (*Virtual)(nil)
+	_ Holder   = (*Virtual)(nil)
+	_ Reporter = (*Virtual)(nil)
+	_ Board    = (*Chardev)(nil)
+	_ Holder   = (*Chardev)(nil)
+	_ Reporter = (*Chardev)(nil)
 )
 
 // Event says that a signal may have changed.

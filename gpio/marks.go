@@ -1,6 +1,7 @@
 package gpio
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Kinds of boards in a mark.
@@ -101,30 +103,56 @@ func (m marks) list() ([]mark, error) {
 // not be released, for instance because a living process holds it ([ErrBusy]),
 // stays, and its error is in the result.
 func ReleaseMarked(runDir string, log *slog.Logger) error {
+	return releaseMarked(runDir, log, linux{})
+}
+
+// releaseTime is what a line's release may take before it counts as hung. The
+// lines are released side by side, so that is all it takes (DESIGN.md P6).
+const releaseTime = 900 * time.Millisecond
+
+func releaseMarked(runDir string, log *slog.Logger, k kernel) error {
 	m := newMarks(runDir)
 	all, err := m.list()
 	errs := []error{err}
-	for _, k := range all {
-		if err := releaseMark(runDir, k); err != nil {
-			log.Error("marked line not released", "signal", k.Signal, "host", k.Board, "err", err)
-			errs = append(errs, err)
-			continue
+	results := make([]chan error, len(all))
+	for i, mk := range all {
+		results[i] = make(chan error, 1)
+		go func() { results[i] <- releaseMark(runDir, mk, k) }()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	for i, mk := range all {
+		var err error
+		select {
+		case err = <-results[i]:
+		case <-ctx.Done():
+			err = ErrStuck
 		}
-		log.Warn("released a line that a dead process had marked", "signal", k.Signal, "host", k.Board, "pid", k.PID)
-		if err := m.drop(k); err != nil {
-			errs = append(errs, fmt.Errorf("gpio: pulse mark of %s: %w", k.Signal, err))
-		}
+		errs = append(errs, settle(m, mk, err, log))
 	}
 	return errors.Join(errs...)
 }
 
-func releaseMark(runDir string, k mark) error {
-	switch k.Kind {
+// settle removes the mark of a line that is released.
+func settle(m marks, k mark, err error, log *slog.Logger) error {
+	if err != nil {
+		log.Error("marked line not released", "signal", k.Signal, "host", k.Board, "err", err)
+		return fmt.Errorf("gpio: release marked %s of host %d: %w", k.Signal, k.Board, err)
+	}
+	log.Warn("released a line that a dead process had marked", "signal", k.Signal, "host", k.Board, "pid", k.PID)
+	if err := m.drop(k); err != nil {
+		return fmt.Errorf("gpio: pulse mark of %s: %w", k.Signal, err)
+	}
+	return nil
+}
+
+func releaseMark(runDir string, m mark, k kernel) error {
+	switch m.Kind {
 	case markVirtual:
-		return releaseVirtual(runDir, k)
+		return releaseVirtual(runDir, m)
 	case markChardev:
-		return releaseChardev(k)
+		return releaseChardev(k, m)
 	default:
-		return fmt.Errorf("gpio: pulse mark of %s: unknown kind %q: remove it by hand once the line is released", k.Signal, k.Kind)
+		return fmt.Errorf("gpio: pulse mark of %s: unknown kind %q: remove it by hand once the line is released", m.Signal, m.Kind)
 	}
 }

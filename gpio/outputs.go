@@ -88,6 +88,13 @@ func (o *outputs) endAll() {
 	}
 }
 
+// pulsing reports whether the line carries a pulse.
+func (o *outputs) pulsing(signal string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lines[signal] != nil
+}
+
 // setLevel implements Board.SetLevel.
 func (o *outputs) setLevel(ctx context.Context, signal string, on bool) error {
 	if o.kinds[signal] != kindLevel {

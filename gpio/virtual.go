@@ -1,6 +1,7 @@
 package gpio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,6 +137,28 @@ func (v *Virtual) Hold(_ context.Context, signal string, hold bool) error {
 	return nil
 }
 
+// Problems implements [Reporter].
+func (v *Virtual) Problems() []*LineError {
+	var f Faults
+	err := v.file.with(nil, func(w *world) { f = w.Config.Faults })
+	var all []*LineError
+	for _, s := range v.signals(kindInput, kindButton, kindPulse, kindLevel) {
+		cause := err
+		switch {
+		case err != nil:
+		case slices.Contains(f.LineMissing, s):
+			cause = ErrMissing
+		case slices.Contains(f.LineBusy, s):
+			cause = ErrBusy
+		default:
+			continue
+		}
+		all = append(all, v.lineError("request", s, cause))
+	}
+	slices.SortFunc(all, func(a, b *LineError) int { return cmp.Compare(a.Signal, b.Signal) })
+	return all
+}
+
 // Close implements [Board]. The board itself lives on in its file.
 func (v *Virtual) Close() error {
 	v.once.Do(func() {
@@ -198,7 +221,9 @@ func (v *Virtual) mark(signal string) mark {
 }
 
 // where implements driver.
-func (v *Virtual) where(op, signal string, err error) error {
+func (v *Virtual) where(op, signal string, err error) error { return v.lineError(op, signal, err) }
+
+func (v *Virtual) lineError(op, signal string, err error) *LineError {
 	return &LineError{Op: op, Signal: signal, Chip: fmt.Sprintf("virtual%d", v.opt.Board), Line: signal, Err: err}
 }
 
@@ -225,9 +250,16 @@ const deleteTime = 100 * time.Millisecond
 // look reports what is new, and how long nothing happens of itself.
 func (v *Virtual) look() (time.Duration, error) {
 	next := time.Second
+	var events []Event
+	// Told once the board is stored: who hears of it may look, or delete it.
+	defer func() {
+		for _, e := range events {
+			v.queue.push(e)
+		}
+	}()
 	see := func(w *world) {
 		v.gone = time.Time{}
-		v.report(w)
+		events = v.report(w)
 		if at, ok := w.nextDue(); ok {
 			next = min(next, max(at-BootTime(), 0))
 		}
@@ -245,29 +277,25 @@ func (v *Virtual) look() (time.Duration, error) {
 	return next, v.file.with(v.file.create(v.opt.Config), see)
 }
 
-func (v *Virtual) report(w *world) {
-	if w.ID != v.id { // AC was lost meanwhile
-		v.id, v.seq = w.ID, w.Seq
-		v.faulty = w.faulty()
-		for _, s := range v.signals(kindInput, kindButton) {
-			v.queue.push(Event{Signal: s, Asserted: w.Wires[s], Gap: true})
-		}
-		return
-	}
+// report lists what is new on the wires.
+func (v *Virtual) report(w *world) (events []Event) {
 	faulty := w.faulty()
 	edges, lost := w.since(v.seq)
-	v.seq = w.Seq
+	if w.ID != v.id { // AC was lost meanwhile
+		edges, lost = nil, true
+	}
 	for _, e := range edges {
 		if !slices.Contains(faulty, e.Signal) {
-			v.queue.push(Event{Signal: e.Signal, Asserted: e.Asserted})
+			events = append(events, Event{Signal: e.Signal, Asserted: e.Asserted})
 		}
 	}
 	for _, s := range v.signals(kindInput, kindButton) {
 		if lost || slices.Contains(faulty, s) != slices.Contains(v.faulty, s) {
-			v.queue.push(Event{Signal: s, Asserted: w.Wires[s], Gap: true})
+			events = append(events, Event{Signal: s, Asserted: w.Wires[s], Gap: true})
 		}
 	}
-	v.faulty = faulty
+	v.id, v.seq, v.faulty = w.ID, w.Seq, faulty
+	return events
 }
 
 // faulty lists the signals whose line is missing or busy.

@@ -21,6 +21,8 @@ mkdir -p "$run/payload/bed"
 "$BEDS/payload.sh" amd64 "$run/payload"
 cp -r "$kernel/modules" "$run/payload/bed/"
 cp "$module" "$run/payload/bed/modules/"
+basename "$module" >>"$run/payload/bed/modules/order"
+cp "$BEDS/guest/setup" "$run/payload/bed/"
 cp "$BEDS/guest/bed1" "$run/payload/bed/run"
 echo "-test.v $*" >"$run/payload/bed/arguments"
 (cd "$REPO" && CGO_ENABLED=0 nice -n 10 go test -c -tags bed1 -trimpath -ldflags='-s -w' \

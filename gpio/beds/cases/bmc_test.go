@@ -1,0 +1,198 @@
+//go:build bed1 || bed5
+
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/gpio/beds/board"
+)
+
+// bmc is the product under test, seen from its bus and its lines.
+type bmc struct {
+	board *board.Player
+	// run has a shell of the BMC carry out an order.
+	run func(ctx context.Context, order string) (string, error)
+}
+
+// patience bounds every wait. The machine is emulated and may have to share its
+// processor; what is asserted is what happens, and in what order.
+const patience = 60 * time.Second
+
+// property is one property of the bus, and the prefix of its enum strings.
+type property struct{ service, path, iface, name, values string }
+
+const (
+	state       = "xyz.openbmc_project.State"
+	hostName    = state + ".Host"
+	chassisName = state + ".Chassis"
+	bmcName     = state + ".BMC"
+	root        = "/xyz/openbmc_project/state"
+)
+
+// The properties that the cases look at, by their names in the contract.
+var (
+	hostRequest    = property{hostName, root + "/host0", hostName, "RequestedHostTransition", hostName + ".Transition."}
+	hostState      = property{hostName, root + "/host0", hostName, "CurrentHostState", hostName + ".HostState."}
+	restartCause   = property{hostName, root + "/host0", hostName, "RestartCause", hostName + ".RestartCause."}
+	osState        = property{hostName, root + "/host0", state + ".OperatingSystem.Status", "OperatingSystemState", state + ".OperatingSystem.Status.OSStatus."}
+	chassisRequest = property{chassisName, root + "/chassis0", chassisName, "RequestedPowerTransition", chassisName + ".Transition."}
+	chassisState   = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerState", chassisName + ".PowerState."}
+	powerStatus    = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerStatus", chassisName + ".PowerStatus."}
+	bmcRequest     = property{bmcName, root + "/bmc0", bmcName, "RequestedBMCTransition", bmcName + ".Transition."}
+	launches       = property{state + ".TransitionQueue", root + "/queue0", state + ".TransitionQueue", "Launches", ""}
+)
+
+func (p property) busctl(verb string) string {
+	return strings.Join([]string{"busctl", verb, p.service, p.path, p.iface, p.name}, " ")
+}
+
+// sh runs an order that must succeed.
+func (b *bmc) sh(t *testing.T, order string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	output, err := b.run(ctx, order)
+	require.NoError(t, err)
+	return output
+}
+
+// try runs an order that may fail.
+func (b *bmc) try(t *testing.T, order string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	return b.run(ctx, order)
+}
+
+// set writes a property, by the last part of its enum string.
+func (b *bmc) set(t *testing.T, p property, value string) {
+	t.Helper()
+	b.sh(t, p.busctl("set-property")+" s "+p.values+value)
+}
+
+// get reads a property: the last part of an enum string, or a number.
+func (b *bmc) get(t *testing.T, p property) string {
+	t.Helper()
+	value, err := b.peek(t, p)
+	require.NoError(t, err)
+	return value
+}
+
+func (b *bmc) peek(t *testing.T, p property) (string, error) {
+	t.Helper()
+	output, err := b.try(t, p.busctl("get-property"))
+	if err != nil {
+		return "", err
+	}
+	_, value, _ := strings.Cut(output, " ")
+	return strings.TrimPrefix(strings.Trim(value, `"`), p.values), nil
+}
+
+// await waits until a property has a value.
+func (b *bmc) await(t *testing.T, p property, value string) {
+	t.Helper()
+	var got string
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if got, err = b.peek(t, p); err == nil && got == value {
+			return
+		}
+	}
+	require.Failf(t, "a state did not come", "%s is %q (%v), not %q", p.name, got, err, value)
+}
+
+// awaitLine waits until the board sees a line asserted, or not.
+func (b *bmc) awaitLine(t *testing.T, line string, asserted bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if b.board.Asserted(line) == asserted {
+			return
+		}
+	}
+	require.Failf(t, "a level did not come", "%s asserted = %t", line, !asserted)
+}
+
+// awaitPulses waits until a line has been asserted and let go so often since a
+// mark, and returns how long each time.
+func (b *bmc) awaitPulses(t *testing.T, mark int, line string, count int) []time.Duration {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if widths := b.board.Pulses(mark, line); len(widths) >= count && !b.board.Asserted(line) {
+			return widths
+		}
+	}
+	require.Failf(t, "too few pulses", "%s: %v, not %d", line, b.board.Pulses(mark, line), count)
+	return nil
+}
+
+// watched is the file into which the BMC's bus is watched.
+const watched = "/run/bed-changes"
+
+// watch records every PropertiesChanged below the state objects from now on, in
+// place of an earlier record.
+func (b *bmc) watch(t *testing.T) {
+	t.Helper()
+	b.unwatch(t)
+	b.sh(t, `busctl --json=short --match "type='signal',member='PropertiesChanged',path_namespace='`+root+`'" monitor >`+
+		watched+` 2>&1 </dev/null & echo $! >`+watched+`.pid
+		n=0; until grep -q Monitoring `+watched+` || [ $n -gt 200 ]; do sleep 0.05; n=$((n+1)); done`)
+}
+
+func (b *bmc) unwatch(t *testing.T) {
+	t.Helper()
+	_, _ = b.try(t, "kill $(cat "+watched+".pid) 2>/dev/null; rm -f "+watched+"*") // there may be none
+}
+
+// change is one property that a signal carried.
+type change struct{ property, value string }
+
+// changes returns what was recorded of some properties, in order. Without
+// names it is all of them.
+func (b *bmc) changes(t *testing.T, names ...string) []change {
+	t.Helper()
+	var all []change
+	for _, line := range strings.Split(b.sh(t, "cat "+watched), "\n") {
+		var message struct {
+			Payload struct {
+				Data []json.RawMessage `json:"data"`
+			} `json:"payload"`
+		}
+		if json.Unmarshal([]byte(line), &message) != nil || len(message.Payload.Data) != 3 {
+			continue
+		}
+		var values map[string]struct {
+			Data any `json:"data"`
+		}
+		if json.Unmarshal(message.Payload.Data[1], &values) != nil {
+			continue
+		}
+		for name, v := range values {
+			if len(names) > 0 && !slices.Contains(names, name) {
+				continue
+			}
+			text := fmt.Sprint(v.Data)
+			all = append(all, change{name, text[strings.LastIndex(text, ".")+1:]})
+		}
+	}
+	return all
+}
+
+
+// valuesOf returns the values that one property took.
+func (b *bmc) valuesOf(t *testing.T, p property) []string {
+	t.Helper()
+	var values []string
+	for _, c := range b.changes(t, p.name) {
+		values = append(values, c.value)
+	}
+	return values
+}

@@ -1,0 +1,105 @@
+//go:build bed1 || bed5
+
+package cases
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// signal is one entry of gpio_configs.
+type signal map[string]any
+
+// setup is the configuration of one case.
+type setup struct {
+	signals map[string]signal // by signal name
+	timings map[string]int    // timing_configs
+	daemon  map[string]any    // bmcstate.json
+	on      bool              // the host runs when the daemon starts
+	unit    string            // a drop-in for the daemon's unit
+}
+
+func gpioSignal(line, polarity string) signal {
+	return signal{"LineName": line, "Type": "GPIO", "Polarity": polarity}
+}
+
+// stock is x86-power-control's default wiring without SIO, with times that fit
+// the quick board.
+func stock() setup {
+	return setup{
+		signals: map[string]signal{
+			"PowerOut":     gpioSignal("POWER_OUT", "ActiveLow"),
+			"ResetOut":     gpioSignal("RESET_OUT", "ActiveLow"),
+			"NMIOut":       gpioSignal("NMI_OUT", "ActiveHigh"),
+			"PowerOk":      gpioSignal("PS_PWROK", "ActiveHigh"),
+			"PostComplete": gpioSignal("POST_COMPLETE", "ActiveLow"),
+			"PowerButton":  gpioSignal("POWER_BUTTON", "ActiveLow"),
+			"ResetButton":  gpioSignal("RESET_BUTTON", "ActiveLow"),
+			"NMIButton":    gpioSignal("NMI_BUTTON", "ActiveLow"),
+			"IdButton":     gpioSignal("ID_BUTTON", "ActiveLow"),
+		},
+		timings: map[string]int{
+			"PowerPulseMs": 200, "ForceOffPulseMs": 4000, "ResetPulseMs": 200, "PowerCycleMs": 500,
+			"PowerOKWatchdogMs": 4000, "GracefulPowerOffS": 4, "WarmResetCheckMs": 300, "PowerOffSaveMs": 500,
+		},
+		daemon: map[string]any{"gracefulTimeout": "4s", "confirmTimeout": "8s", "reconcileTimeout": "2s"},
+	}
+}
+
+// install writes the configuration where the daemon looks for it, and forgets
+// what an earlier case left.
+func (b *bmc) install(t *testing.T, s setup) {
+	t.Helper()
+	type file struct {
+		Signals []signal       `json:"gpio_configs"`
+		Timings map[string]int `json:"timing_configs"`
+	}
+	f := file{Timings: s.timings}
+	for name, sig := range s.signals {
+		sig["Name"] = name
+		f.Signals = append(f.Signals, sig)
+	}
+	power, err := json.Marshal(f)
+	require.NoError(t, err)
+	daemon, err := json.Marshal(s.daemon)
+	require.NoError(t, err)
+	dropIn := "/run/systemd/system/bmcstated.service.d"
+	b.sh(t, "rm -rf /var/lib/bmcstate /run/bmcstate "+dropIn+"; mkdir -p /etc/bmcstate /usr/share/x86-power-control "+dropIn+`
+cat >/usr/share/x86-power-control/power-config-host0.json <<'EOF'
+`+string(power)+`
+EOF
+cat >/etc/bmcstate/bmcstate.json <<'EOF'
+`+string(daemon)+`
+EOF
+cat >`+dropIn+`/bed.conf <<'EOF'
+`+s.unit+`
+EOF
+systemctl daemon-reload`)
+}
+
+// start installs a configuration and starts the daemon. It is stopped with the
+// test, and its log is shown when that has failed.
+func (b *bmc) start(t *testing.T, s setup) {
+	t.Helper()
+	b.install(t, s)
+	t.Cleanup(func() { b.stop(t) })
+	b.sh(t, "systemctl start bmcstated")
+	if s.on {
+		b.await(t, chassisState, "On")
+	} else {
+		b.await(t, chassisState, "Off")
+	}
+	b.watch(t)
+}
+
+func (b *bmc) stop(t *testing.T) {
+	t.Helper()
+	b.unwatch(t)
+	_, err := b.try(t, "systemctl stop bmcstated; systemctl reset-failed bmcstated 2>/dev/null; true")
+	if t.Failed() {
+		log, _ := b.try(t, "journalctl -b --no-pager -n 60 -o cat -u bmcstated")
+		t.Logf("the daemon's log:\n%s\n(%v)", log, err)
+	}
+}

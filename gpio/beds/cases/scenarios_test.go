@@ -1,0 +1,242 @@
+//go:build bed1 || bed5
+
+package cases
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/bmcstate/bmcstate/gpio/beds/board"
+)
+
+// scenario is one case that holds on every bed. The board has power before it
+// when setup.on says so.
+type scenario struct {
+	name  string
+	setup func() setup
+	run   func(t *testing.T, b *bmc)
+}
+
+func off() setup { return stock() }
+
+func on() setup {
+	s := stock()
+	s.on = true
+	return s
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{"On", off, powerOn},
+		{"GracefulOff", on, gracefulOff},
+		{"GracefulOffOfAHungGuest", on, gracefulOffHung},
+		{"ForcedOff", on, forcedOff},
+		{"ForcedOffThatFails", on, forcedOffStuck},
+		{"Cycle", on, powerCycle},
+		{"Reboot", on, reboot},
+		{"WarmReset", on, warmReset},
+		{"PowerNeverGood", off, powerNeverGood},
+		{"PowerLoss", on, powerLoss},
+		{"RestartUnderARunningHost", on, restartRunning},
+		{"PowerButton", off, powerButton},
+		{"ResetButton", on, resetButton},
+	}
+}
+
+// about says that a width is what was asked for: never shorter than the board
+// can tell, and longer only by what an emulated machine that shares its
+// processor may add. The exact figures are TestLatency's.
+func about(t *testing.T, want, got time.Duration) {
+	t.Helper()
+	assert.Greater(t, got, want*9/10)
+	assert.Less(t, got, want*3/2+200*time.Millisecond)
+}
+
+func powerOn(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.set(t, hostRequest, "On")
+	b.await(t, hostState, "Running")
+	b.await(t, chassisState, "On")
+	b.await(t, osState, "Standby")
+	widths := b.awaitPulses(t, mark, "POWER_OUT", 1)
+	assert.Len(t, widths, 1)
+	about(t, 200*time.Millisecond, widths[0])
+	assert.Empty(t, b.board.Pulses(mark, "RESET_OUT"))
+	assert.Equal(t, []string{"TransitioningToRunning", "Running"}, b.valuesOf(t, hostState))
+	assert.Equal(t, []string{"TransitioningToOn", "On"}, b.valuesOf(t, chassisState))
+
+	// Asked once more, nothing happens.
+	before := b.get(t, launches)
+	b.set(t, hostRequest, "On")
+	b.set(t, chassisRequest, "On")
+	assert.Equal(t, before, b.get(t, launches))
+	assert.Len(t, b.board.Pulses(mark, "POWER_OUT"), 1)
+}
+
+func gracefulOff(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.set(t, hostRequest, "Off")
+	b.await(t, chassisState, "Off")
+	b.await(t, hostState, "Off")
+	widths := b.awaitPulses(t, mark, "POWER_OUT", 1)
+	assert.Len(t, widths, 1, "the guest went by itself")
+	about(t, 200*time.Millisecond, widths[0])
+	assert.Equal(t, []string{"TransitioningToOff", "Off"}, b.valuesOf(t, hostState))
+}
+
+func gracefulOffHung(t *testing.T, b *bmc) {
+	b.board.Do(func(x *board.Board) { x.Guest = board.GuestHangs })
+	mark := b.board.Mark()
+	b.set(t, hostRequest, "Off")
+	b.await(t, chassisState, "Off")
+	widths := b.awaitPulses(t, mark, "POWER_OUT", 2)
+	assert.Len(t, widths, 2, "asked, waited, then forced")
+	about(t, 200*time.Millisecond, widths[0])
+	assert.Greater(t, widths[1], board.Quick().ForceHold)
+}
+
+func forcedOff(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.set(t, chassisRequest, "Off")
+	b.await(t, chassisState, "Off")
+	b.await(t, hostState, "Off")
+	widths := b.awaitPulses(t, mark, "POWER_OUT", 1)
+	assert.Len(t, widths, 1)
+	assert.Greater(t, widths[0], board.Quick().ForceHold)
+	assert.Less(t, widths[0], 4*time.Second, "held on after power was gone")
+}
+
+func forcedOffStuck(t *testing.T, b *bmc) {
+	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = true })
+	mark := b.board.Mark()
+	b.set(t, chassisRequest, "Off")
+	widths := b.awaitPulses(t, mark, "POWER_OUT", 2)
+	assert.GreaterOrEqual(t, len(widths), 2, "a hold that had no effect is repeated")
+	b.await(t, chassisState, "On")
+	b.await(t, hostState, "Running")
+}
+
+// passage asserts that power went and came again.
+func passage(t *testing.T, b *bmc, mark int) {
+	t.Helper()
+	edges := b.board.Since(mark, "PS_PWROK")
+	if assert.Len(t, edges, 2) {
+		assert.False(t, edges[0].Asserted)
+		assert.True(t, edges[1].Asserted)
+		assert.GreaterOrEqual(t, edges[1].At-edges[0].At, 500*time.Millisecond, "the dwell between off and on")
+	}
+}
+
+func powerCycle(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.set(t, chassisRequest, "PowerCycle")
+	b.awaitPulses(t, mark, "POWER_OUT", 2)
+	b.await(t, hostState, "Running")
+	b.await(t, chassisState, "On")
+	passage(t, b, mark)
+	widths := b.board.Pulses(mark, "POWER_OUT")
+	assert.Len(t, widths, 2)
+	assert.Greater(t, widths[0], board.Quick().ForceHold)
+	assert.Contains(t, b.valuesOf(t, chassisState), "Off")
+}
+
+func reboot(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.set(t, hostRequest, "Reboot")
+	b.awaitPulses(t, mark, "POWER_OUT", 2)
+	b.await(t, hostState, "Running")
+	passage(t, b, mark)
+	for _, w := range b.board.Pulses(mark, "POWER_OUT") {
+		about(t, 200*time.Millisecond, w)
+	}
+}
+
+func warmReset(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.set(t, hostRequest, "ForceWarmReboot")
+	widths := b.awaitPulses(t, mark, "RESET_OUT", 1)
+	about(t, 200*time.Millisecond, widths[0])
+	b.awaitLine(t, "POST_COMPLETE", true)
+	b.await(t, osState, "Standby")
+	b.await(t, hostState, "Running")
+	assert.Empty(t, b.board.Since(mark, "PS_PWROK"), "a reset leaves power alone")
+	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"))
+	assert.Contains(t, b.valuesOf(t, osState), "Inactive")
+}
+
+func powerNeverGood(t *testing.T, b *bmc) {
+	b.board.Do(func(x *board.Board) { x.Faults.NoPowerGood = true })
+	mark := b.board.Mark()
+	b.set(t, hostRequest, "On")
+	b.awaitPulses(t, mark, "POWER_OUT", 1)
+	b.await(t, chassisState, "Off")
+	b.await(t, hostState, "Off")
+	// The watchdog has ended it: the next request may press again.
+	b.board.Do(func(x *board.Board) { x.Faults.NoPowerGood = false })
+	mark = b.board.Mark()
+	b.set(t, hostRequest, "On")
+	b.await(t, hostState, "Running")
+	assert.Len(t, b.awaitPulses(t, mark, "POWER_OUT", 1), 1)
+}
+
+func powerLoss(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.board.Do((*board.Board).LosePower)
+	b.await(t, chassisState, "Off")
+	b.await(t, hostState, "Off")
+	b.await(t, osState, "Inactive")
+	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"), "nobody asked for power")
+	b.board.Do((*board.Board).GainPower)
+	b.await(t, hostState, "Running")
+	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"))
+}
+
+func restartRunning(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.sh(t, "systemctl restart bmcstated")
+	b.await(t, chassisState, "On")
+	b.await(t, hostState, "Running")
+	b.await(t, osState, "Standby")
+	assert.Empty(t, b.board.Since(mark, "POWER_OUT"))
+	assert.Empty(t, b.board.Since(mark, "RESET_OUT"))
+	assert.Equal(t, "0", b.get(t, launches))
+}
+
+// powerButton is pressed by a finger: the board reacts by itself, and the BMC
+// watches.
+func powerButton(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.board.Press("POWER_BUTTON", true)
+	b.awaitLine(t, "PS_PWROK", true)
+	b.board.Press("POWER_BUTTON", false)
+	b.await(t, hostState, "Running")
+	b.await(t, osState, "Standby")
+
+	b.press(t, "POWER_BUTTON", 200*time.Millisecond)
+	b.await(t, chassisState, "Off")
+	b.await(t, hostState, "Off")
+	b.await(t, restartCause, "PowerButton")
+	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"), "the button is enough")
+}
+
+func resetButton(t *testing.T, b *bmc) {
+	mark := b.board.Mark()
+	b.press(t, "RESET_BUTTON", 200*time.Millisecond)
+	b.awaitLine(t, "POST_COMPLETE", true)
+	b.await(t, osState, "Standby")
+	b.await(t, hostState, "Running")
+	assert.Empty(t, b.board.Pulses(mark, "RESET_OUT"), "the button is enough")
+	assert.Empty(t, b.board.Since(mark, "PS_PWROK"))
+}
+
+// press holds a button for a while, at least until the board has seen it.
+func (b *bmc) press(t *testing.T, button string, width time.Duration) {
+	t.Helper()
+	b.board.Press(button, true)
+	b.awaitLine(t, button, true)
+	time.Sleep(width) // the width of the press itself
+	b.board.Press(button, false)
+	b.awaitLine(t, button, false)
+}
