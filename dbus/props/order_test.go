@@ -14,7 +14,10 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/props"
 )
 
-const pipelined = 5000
+const (
+	pipelined = 5000
+	rounds    = 10 // of each of many clients
+)
 
 // pipeline sends Sets without waiting for replies, then collects those, and
 // returns how often a handler ran before the one that should have been first.
@@ -115,14 +118,11 @@ func TestManyClientsWhileObjectsComeAndGo(t *testing.T) {
 	}
 	require.NoError(t, f.svc.Connect(t.Context(), f.bus.Address))
 	var wg sync.WaitGroup
-	stop := make(chan struct{})
+	turn := make(chan struct{})
 	wg.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		i := 0
+		for range turn {
+			i++
 			p := godbus.ObjectPath(fmt.Sprintf("/test/dyn/o%d", i%7))
 			if _, err := f.svc.Add(p, f.impl()); err != nil {
 				f.svc.Remove(p)
@@ -134,7 +134,8 @@ func TestManyClientsWhileObjectsComeAndGo(t *testing.T) {
 	for i, c := range clients {
 		work.Go(func() {
 			o := c.Object(unique, path)
-			for n := range 20 {
+			for n := range rounds {
+				turn <- struct{}{}
 				assert.NoError(t, call(o, getIface+".Set", iface, "Number", godbus.MakeVariant(uint32(i*100+n))).Err)
 				assert.NoError(t, call(o, getIface+".GetAll", iface).Err)
 				assert.NoError(t, call(c.Object(unique, root), "org.freedesktop.DBus.Introspectable.Introspect").Err)
@@ -146,9 +147,9 @@ func TestManyClientsWhileObjectsComeAndGo(t *testing.T) {
 	}
 	require.NoError(t, f.svc.Own(t.Context()))
 	work.Wait()
-	close(stop)
+	close(turn)
 	wg.Wait()
-	assert.Len(t, f.stored(), 50*20)
+	assert.Len(t, f.stored(), len(clients)*rounds)
 }
 
 func TestSendersAreForgotten(t *testing.T) {

@@ -1,0 +1,199 @@
+package scenarios
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"testing"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/stretchr/testify/require"
+)
+
+func TestS01Names(t *testing.T) {
+	d := boot(t, "")
+	for _, n := range []string{bmcName, hostName, hostName + "0", chassisName, chassisName + "0", schedName, schedName + "0"} {
+		require.Equal(t, "b true", d.bus.Busctl(t, "call", "org.freedesktop.DBus", "/", "org.freedesktop.DBus", "NameHasOwner", "s", n), n)
+	}
+	for _, n := range []string{hostName + "1", chassisName + "1"} {
+		require.Equal(t, "b false", d.bus.Busctl(t, "call", "org.freedesktop.DBus", "/", "org.freedesktop.DBus", "NameHasOwner", "s", n), n)
+	}
+}
+
+func TestS02SameOwner(t *testing.T) {
+	d := boot(t, "")
+	owner := func(n string) string {
+		return d.bus.Busctl(t, "call", "org.freedesktop.DBus", "/", "org.freedesktop.DBus", "GetNameOwner", "s", n)
+	}
+	for _, n := range []string{hostName, chassisName, schedName} {
+		require.Equal(t, owner(n), owner(n+"0"))
+	}
+	require.NotEqual(t, owner(hostName), owner(chassisName), "one connection per service")
+}
+
+func TestS04Introspect(t *testing.T) {
+	d := boot(t, "")
+	table := d.bus.Busctl(t, "introspect", hostName, hostPath)
+	for _, want := range []string{
+		".RequestedHostTransition property s", ".AllowedHostTransitions property as", ".CurrentHostState property s",
+		".RestartCause property s", ".AttemptsLeft property u 3 emits-change writable",
+		".RetryAttempts property u 3 emits-change writable", ".BootProgress property s", ".BootProgressLastUpdate property t",
+		".OperatingSystemState property s",
+	} {
+		row := find(table, strings.Fields(want)[0])
+		require.True(t, strings.HasPrefix(row, want), "%q in %q", want, row)
+	}
+	require.True(t, strings.HasSuffix(find(table, ".AllowedHostTransitions"), " const"))
+	for _, p := range []string{".RequestedHostTransition", ".CurrentHostState", ".RestartCause"} {
+		require.True(t, strings.HasSuffix(find(table, p), " emits-change writable"), p)
+	}
+}
+
+// find returns the row of a busctl table, its columns one blank apart.
+func find(table, first string) string {
+	for _, line := range strings.Split(table, "\n") {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == first {
+			return strings.Join(f, " ")
+		}
+	}
+	return ""
+}
+
+func TestS05ObjectManager(t *testing.T) {
+	d := boot(t, "")
+	out := d.bus.Busctl(t, "call", hostName, "/xyz/openbmc_project/state", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+	require.True(t, strings.HasPrefix(out, `a{oa{sa{sv}}} 1 "/xyz/openbmc_project/state/host0"`), out)
+	for _, p := range []string{"CurrentHostState", "AttemptsLeft", "BootProgress", "OperatingSystemState"} {
+		require.Contains(t, out, p)
+	}
+	for name, path := range map[string]string{chassisName: chassisPath, bmcName: bmcPath} {
+		require.Contains(t, d.bus.Busctl(t, "call", name, "/xyz/openbmc_project/state", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"), path)
+	}
+	require.Contains(t, d.bus.Busctl(t, "call", schedName, "/xyz/openbmc_project/scheduled", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"), schedPath)
+}
+
+func TestS07InterfacesAddedComesBeforeTheName(t *testing.T) {
+	d := prepare(t, "")
+	added := d.subscribe("org.freedesktop.DBus.ObjectManager", "InterfacesAdded")
+	d.start()
+	seen := map[string]map[string]map[string]godbus.Variant{}
+	d.await(added, "InterfacesAdded of every object", func(s *godbus.Signal) bool {
+		if s != nil {
+			path := string(s.Body[0].(godbus.ObjectPath))
+			require.NotContains(t, seen, path, "one per object")
+			seen[path] = s.Body[1].(map[string]map[string]godbus.Variant)
+		}
+		return len(seen) >= 5
+	})
+	require.Contains(t, seen[hostPath], hostName)
+	require.Contains(t, seen[hostPath], progressIface)
+	require.Contains(t, seen[hostPath], attemptsIface)
+	require.Contains(t, seen[hostPath], osIface)
+	require.Equal(t, d.host(), seen[hostPath][hostName]["CurrentHostState"].Value())
+	for _, p := range []string{chassisPath, bmcPath, schedPath, queuePath} {
+		require.Contains(t, seen, p)
+	}
+}
+
+func TestS08Mapper(t *testing.T) {
+	d := prepare(t, "")
+	m := d.bus.StartMapper(t)
+	d.start()
+	m.WaitFor(t, hostName, hostPath, hostName)
+	get := func() string {
+		return d.bus.Busctl(t, "call", "xyz.openbmc_project.ObjectMapper", "/xyz/openbmc_project/object_mapper",
+			"xyz.openbmc_project.ObjectMapper", "GetObject", "sas", hostPath, "1", hostName)
+	}
+	check := func() {
+		out := get()
+		// The real mapper prints a sorted map, so the name without a digit comes
+		// first; the double's order is godbus's, which is none.
+		require.Contains(t, out, `"`+hostName+`"`)
+		require.Contains(t, out, `"`+hostName+`0"`)
+		for _, i := range []string{progressIface, attemptsIface, osIface} {
+			require.Contains(t, out, i)
+		}
+	}
+	check()
+	require.Zero(t, d.stop())
+	m.WaitGone(t, hostPath)
+	d.start()
+	m.WaitFor(t, hostName, hostPath, hostName)
+	check()
+}
+
+// TestIntrospectFromTheRoot walks every service as the mapper does.
+func TestIntrospectFromTheRoot(t *testing.T) {
+	d := boot(t, "")
+	for name, leaf := range map[string]string{hostName: hostPath, chassisName: chassisPath, bmcName: bmcPath, schedName: schedPath, queueName: queuePath} {
+		require.Contains(t, d.walk(name, "/"), leaf)
+	}
+}
+
+type node struct {
+	Nodes []struct {
+		Name string `xml:"name,attr"`
+	} `xml:"node"`
+	Interfaces []struct {
+		Name string `xml:"name,attr"`
+	} `xml:"interface"`
+}
+
+func (d *daemon) walk(name, path string) []string {
+	var text string
+	require.NoError(d.t, d.conn.Object(name, godbus.ObjectPath(path)).Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Store(&text))
+	var n node
+	require.NoError(d.t, xml.Unmarshal([]byte(text), &n), text)
+	all := []string{path}
+	for _, c := range n.Nodes {
+		all = append(all, d.walk(name, strings.TrimSuffix(path, "/")+"/"+c.Name)...)
+	}
+	return all
+}
+
+func TestASecondDaemonGivesUpAndTheFirstKeepsItsNames(t *testing.T) {
+	d := boot(t, "")
+	second := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: t.TempDir(), runDir: t.TempDir(), args: []string{"--simulate"}}
+	second.launch()
+	require.NotZero(t, second.waitExit())
+	require.Contains(t, second.log.String(), bmcName)
+	require.Equal(t, shorts.Replace("HS.Off"), d.host())
+
+	same := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: d.stateDir, runDir: t.TempDir(), args: []string{"--simulate"}}
+	same.launch()
+	require.NotZero(t, same.waitExit())
+	require.Contains(t, same.log.String(), d.stateDir, "the log names the directory that is in use")
+}
+
+func TestADeadBusEndsTheDaemon(t *testing.T) {
+	d := boot(t, "")
+	d.bus.Stop()
+	require.NotZero(t, d.waitExit())
+	require.Contains(t, d.log.String(), "the bus is lost")
+
+	gone := prepare(t, "")
+	gone.bus.Stop()
+	gone.launch()
+	require.NotZero(t, gone.waitExit())
+	require.Contains(t, gone.log.String(), "dbus")
+}
+
+func TestCommandLine(t *testing.T) {
+	bin, err := binary()
+	require.NoError(t, err)
+	d := prepare(t, "")
+	for _, c := range []struct {
+		args string
+		exit int
+		text string
+	}{
+		{"--no-such-flag", 2, "no-such-flag"},
+		{"extra", 2, `unexpected argument "extra"`},
+		{"--version", 0, "bmcstated "},
+		{"--help", 0, "--state-dir"},
+	} {
+		out := d.bus.Run(t, bin, strings.Fields(c.args)...)
+		require.Equal(t, c.exit, out.Exit, c.args)
+		require.Contains(t, strings.ReplaceAll(out.Stdout+out.Stderr, "  -", "  --"), c.text, fmt.Sprint(c.args))
+	}
+}

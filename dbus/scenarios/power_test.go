@@ -1,0 +1,168 @@
+package scenarios
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// statesOf returns the values that a property showed, in order.
+func statesOf(all []change, prop string) []string {
+	var s []string
+	for _, c := range all {
+		if c.prop == prop {
+			s = append(s, c.value.(string))
+		}
+	}
+	return s
+}
+
+func expand(names ...string) []string {
+	for i := range names {
+		names[i] = shorts.Replace(names[i])
+	}
+	return names
+}
+
+func (d *daemon) on() {
+	d.t.Helper()
+	require.NoError(d.t, d.hset("On"))
+	d.untilHost("Running")
+	d.until(hostName, hostPath, osIface, "OperatingSystemState", "OSS.Standby")
+	d.idle()
+}
+
+func TestS22On(t *testing.T) {
+	d := boot(t, "")
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	out := d.bus.Busctl(t, "set-property", hostName, hostPath, hostName, "RequestedHostTransition", "s", shorts.Replace("HT.On"))
+	require.Empty(t, out)
+	d.untilHost("Running")
+	d.untilChassis("On")
+	d.idle()
+	all := d.drain(signals, hostName)
+	require.Equal(t, expand("HS.TransitioningToRunning", "HS.Running"), statesOf(all, "CurrentHostState"))
+	require.Equal(t, expand("PS.TransitioningToOn", "PS.On"), statesOf(all, "CurrentPowerState"))
+	require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+	require.Equal(t, uint32(2), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
+	require.Equal(t, uint64(1), d.launches())
+}
+
+func TestS23SoftOff(t *testing.T) {
+	d := boot(t, "")
+	d.on()
+	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.OSRunning")))
+	require.NoError(t, d.set(hostName, hostPath, osIface, "OperatingSystemState", shorts.Replace("OSS.BootComplete")))
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	require.NoError(t, d.hset("Off"))
+	d.untilHost("Off")
+	d.idle()
+	all := d.drain(signals, hostName)
+	require.Equal(t, expand("HS.TransitioningToOff", "HS.Off"), statesOf(all, "CurrentHostState"))
+	require.Equal(t, shorts.Replace("PG.Unspecified"), d.get(hostName, hostPath, progressIface, "BootProgress"))
+	require.Equal(t, shorts.Replace("OSS.Inactive"), d.get(hostName, hostPath, osIface, "OperatingSystemState"))
+	require.Equal(t, uint32(2), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"), "Off takes no attempt")
+	// A reader that reacts to Off finds the other two settled.
+	order := map[string]int{}
+	for i, c := range all {
+		order[c.prop] = i
+	}
+	require.Greater(t, order["CurrentHostState"], order["BootProgress"])
+	require.Greater(t, order["CurrentHostState"], order["OperatingSystemState"])
+}
+
+func TestS24HardOff(t *testing.T) {
+	d := boot(t, "")
+	d.on()
+	require.NoError(t, d.cset("Off"))
+	d.untilHost("Off")
+	d.untilChassis("Off")
+	require.Equal(t, shorts.Replace("CT.Off"), d.get(chassisName, chassisPath, chassisName, "RequestedPowerTransition"))
+	require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+}
+
+func TestS25RebootKeepsRequest(t *testing.T) {
+	d := boot(t, "")
+	d.on()
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	require.NoError(t, d.hset("Reboot"))
+	d.untilHost("Off")
+	d.untilHost("Running")
+	d.idle()
+	require.Equal(t, expand("HS.TransitioningToOff", "HS.Off", "HS.TransitioningToRunning", "HS.Running"),
+		statesOf(d.drain(signals, hostName), "CurrentHostState"))
+	require.Equal(t, shorts.Replace("HT.Reboot"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+	require.Equal(t, uint64(2), d.launches())
+}
+
+func TestS27PowerCycle(t *testing.T) {
+	d := boot(t, "")
+	d.on()
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	require.NoError(t, d.cset("PowerCycle"))
+	d.untilChassis("Off")
+	d.untilChassis("On")
+	d.idle()
+	states := statesOf(d.drain(signals, chassisName), "CurrentPowerState")
+	require.Equal(t, expand("PS.TransitioningToOff", "PS.Off", "PS.TransitioningToOn", "PS.On"), states)
+	require.Equal(t, shorts.Replace("CT.PowerCycle"), d.get(chassisName, chassisPath, chassisName, "RequestedPowerTransition"))
+
+	require.NoError(t, d.cset("Off"))
+	d.untilChassis("Off")
+	d.idle()
+	require.NoError(t, d.cset("On"))
+	d.untilChassis("On")
+	require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+}
+
+func TestRefusedByStateIsNotAllowed(t *testing.T) {
+	d := boot(t, "")
+	require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.hset("Reboot")))
+	require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.cset("PowerCycle")))
+	require.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+}
+
+func TestLastStateChangeTimeMovesWithThePowerOnly(t *testing.T) {
+	d := boot(t, "")
+	when := func() uint64 {
+		return d.get(chassisName, chassisPath, chassisName, "LastStateChangeTime").(uint64)
+	}
+	d.on()
+	on := when()
+	require.InDelta(t, time.Now().UnixMilli(), on, 30_000)
+	require.NoError(t, d.hset("ForceWarmReboot"))
+	d.idle()
+	require.Equal(t, on, when(), "a warm reset is no change of the chassis")
+	require.Zero(t, d.stop())
+	d.start()
+	require.Equal(t, on, when(), "a restart changes nothing")
+	require.Equal(t, shorts.Replace("HS.Running"), d.host())
+	require.NoError(t, d.cset("Off"))
+	d.untilChassis("Off")
+	require.Greater(t, when(), on)
+}
+
+func TestScheduleFiresOnce(t *testing.T) {
+	d := boot(t, "")
+	past := uint64(time.Now().Add(-10 * time.Second).Unix())
+	require.Equal(t, "xyz.openbmc_project.ScheduledTime.Error.InvalidTime", errorName(d.set(schedName, schedPath, schedName, "ScheduledTime", past)))
+	due := uint64(time.Now().Add(2 * time.Second).Unix())
+	require.NoError(t, d.set(schedName, schedPath, schedName, "ScheduledTime", due))
+	require.Equal(t, due, d.get(schedName, schedPath, schedName, "ScheduledTime"))
+	d.untilHost("Running")
+	require.Equal(t, uint64(0), d.get(schedName, schedPath, schedName, "ScheduledTime"))
+	require.Equal(t, shorts.Replace("RC.ScheduledPowerOn"), d.get(hostName, hostPath, hostName, "RestartCause"))
+	require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+	require.Equal(t, uint64(1), d.launches())
+}
+
+func TestBMCRebootIsANewBoot(t *testing.T) {
+	d := boot(t, "")
+	d.on()
+	require.NoError(t, d.set(bmcName, bmcPath, bmcName, "RequestedBMCTransition", shorts.Replace("BT.Reboot")))
+	require.Zero(t, d.waitExit())
+	d.start()
+	require.Equal(t, shorts.Replace("HS.Running"), d.host(), "the host runs on")
+	require.Equal(t, uint64(1), d.launches())
+}
