@@ -38,7 +38,8 @@
 //
 // A file stands for 4096 sequence numbers from the one in its name. After an
 // unclean end the next process starts behind that span: a number that was given
-// out and never written is not given out again. A process that ends in order
+// out and never written is not given out again (but for those of a first process
+// that lost power before anything was durable). A process that ends in order
 // writes a last record that says so, and the next one goes on without a jump.
 //
 // # Marks

@@ -411,3 +411,10 @@ func (f *FS) Put(name string, data []byte) {
 	node := &inode{data: slices.Clone(data), synced: slices.Clone(data)}
 	f.names[name], f.durable[name] = node, node
 }
+
+// Dead reports whether the machine has stopped.
+func (f *FS) Dead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dieAfter > 0 && f.steps >= f.dieAfter
+}
