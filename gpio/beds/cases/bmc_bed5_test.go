@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio/beds/board"
@@ -107,30 +108,52 @@ func (m *machine) awaitBoot(t *testing.T) {
 	}
 }
 
-// sh runs an order inside and returns what it printed.
-func (m *machine) sh(t *testing.T, order string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	output, err := m.guest.Run(ctx, order)
-	require.NoError(t, err)
-	return output
+// bmc shows the machine to the cases.
+func (m *machine) bmc() *bmc { return &bmc{board: m.board, run: m.guest.Run} }
+
+// TestBMC boots one machine and has it go through every case, one after the
+// other: a boot costs more than all of them.
+func TestBMC(t *testing.T) {
+	m := boot(t)
+	b := m.bmc()
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			setup := s.setup()
+			m.board.Do(func(x *board.Board) {
+				x.Guest, x.Faults = board.GuestObeys, board.Faults{}
+				x.LosePower()
+				if setup.on {
+					x.GainPower()
+				}
+			})
+			b.start(t, setup)
+			s.run(t, b)
+		})
+	}
+	t.Run("BMCReboot", func(t *testing.T) { bmcReboot(t, m) })
 }
 
-func TestMachine(t *testing.T) {
-	m := boot(t)
-	t.Log(m.sh(t, "uname -a; findmnt /var; gpioinfo | head -12; systemctl --failed; cat /proc/uptime; systemd-analyze blame | head -20"))
-	t.Log(m.sh(t, "echo kept >/var/lib/x; sync; time true"))
-	t.Log(m.sh(t, "gpioget gpiochip0 0 1 2 3 4 5 6 7 8"))
-	began := time.Now()
-	m.sh(t, "true")
-	t.Log("one order takes", time.Since(began))
-	t.Log(m.sh(t, "gpioset -m time -u 200000 gpiochip0 0=0; gpioget gpiochip0 2 "))
-	time.Sleep(2 * time.Second)
-	t.Log(m.board.Pulses(0, "POWER_OUT"))
-	t.Log(m.sh(t, "gpioget gpiochip0 0 1 2 3 4 5 6 7 8"))
-	m.sh(t, "nohup sh -c 'sleep 1; systemctl reboot' >/dev/null 2>&1 &")
+// bmcReboot reboots the BMC under a running host.
+func bmcReboot(t *testing.T, m *machine) {
+	b := m.bmc()
+	m.board.Do((*board.Board).GainPower)
+	b.start(t, on())
+	b.sh(t, "touch /var/lib/kept; sync")
+	old := b.sh(t, "cat /proc/sys/kernel/random/boot_id")
+	mark := b.board.Mark()
+	b.set(t, bmcRequest, "Reboot")
 	m.awaitBoot(t)
-	t.Log(m.sh(t, "cat /var/lib/x; gpioget gpiochip0 0 1 2 3 4 5 6 7 8"))
-	t.Log(m.board.Since(0, "PS_PWROK"), m.board.Since(0, "POWER_OUT"))
+	assert.NotEqual(t, old, b.sh(t, "cat /proc/sys/kernel/random/boot_id"))
+	b.sh(t, "test -e /var/lib/kept")
+
+	// The configuration is on the file system in memory; it comes back as the
+	// image of a real BMC would have it, without forgetting what /var keeps.
+	b.sh(t, installed(t, on()))
+	b.sh(t, "systemctl start bmcstated")
+	b.await(t, chassisState, "On")
+	b.await(t, hostState, "Running")
+	b.await(t, osState, "Standby")
+	assert.Empty(t, b.board.Since(mark, "POWER_OUT"), "the reboot pressed a button")
+	assert.Empty(t, b.board.Since(mark, "RESET_OUT"), "the reboot pressed a button")
+	assert.Empty(t, b.board.Since(mark, "PS_PWROK"), "the host did not stay up")
 }

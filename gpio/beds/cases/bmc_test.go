@@ -186,7 +186,6 @@ func (b *bmc) changes(t *testing.T, names ...string) []change {
 	return all
 }
 
-
 // valuesOf returns the values that one property took.
 func (b *bmc) valuesOf(t *testing.T, p property) []string {
 	t.Helper()

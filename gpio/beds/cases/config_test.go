@@ -48,42 +48,42 @@ func stock() setup {
 	}
 }
 
-// install writes the configuration where the daemon looks for it, and forgets
-// what an earlier case left.
-func (b *bmc) install(t *testing.T, s setup) {
+// dropIn is where a case changes the daemon's unit.
+const dropIn = "/run/systemd/system/bmcstated.service.d"
+
+// installed is the order that writes a configuration where the daemon looks for
+// it.
+func installed(t *testing.T, s setup) string {
 	t.Helper()
-	type file struct {
+	var file struct {
 		Signals []signal       `json:"gpio_configs"`
 		Timings map[string]int `json:"timing_configs"`
 	}
-	f := file{Timings: s.timings}
+	file.Timings = s.timings
 	for name, sig := range s.signals {
 		sig["Name"] = name
-		f.Signals = append(f.Signals, sig)
+		file.Signals = append(file.Signals, sig)
 	}
-	power, err := json.Marshal(f)
+	power, err := json.Marshal(file)
 	require.NoError(t, err)
 	daemon, err := json.Marshal(s.daemon)
 	require.NoError(t, err)
-	dropIn := "/run/systemd/system/bmcstated.service.d"
-	b.sh(t, "rm -rf /var/lib/bmcstate /run/bmcstate "+dropIn+"; mkdir -p /etc/bmcstate /usr/share/x86-power-control "+dropIn+`
-cat >/usr/share/x86-power-control/power-config-host0.json <<'EOF'
-`+string(power)+`
-EOF
-cat >/etc/bmcstate/bmcstate.json <<'EOF'
-`+string(daemon)+`
-EOF
-cat >`+dropIn+`/bed.conf <<'EOF'
-`+s.unit+`
-EOF
-systemctl daemon-reload`)
+	return "rm -rf " + dropIn + "; mkdir -p /etc/bmcstate /usr/share/x86-power-control " + dropIn +
+		here("/usr/share/x86-power-control/power-config-host0.json", string(power)) +
+		here("/etc/bmcstate/bmcstate.json", string(daemon)) +
+		here(dropIn+"/bed.conf", s.unit) + "systemctl daemon-reload"
+}
+
+// here is the part of an order that writes a file.
+func here(file, text string) string {
+	return "\ncat >" + file + " <<'EOF'\n" + text + "\nEOF\n"
 }
 
 // start installs a configuration and starts the daemon. It is stopped with the
 // test, and its log is shown when that has failed.
 func (b *bmc) start(t *testing.T, s setup) {
 	t.Helper()
-	b.install(t, s)
+	b.sh(t, "rm -rf /var/lib/bmcstate /run/bmcstate; "+installed(t, s))
 	t.Cleanup(func() { b.stop(t) })
 	b.sh(t, "systemctl start bmcstated")
 	if s.on {

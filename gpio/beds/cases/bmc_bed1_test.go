@@ -1,0 +1,79 @@
+//go:build bed1
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/gpio/beds/board"
+)
+
+// lookEvery is how often the board looks at its wires. Each look costs the
+// emulated processor something.
+const lookEvery = 2 * time.Millisecond
+
+// boardLines are the lines of the chip that the stock wiring is on.
+var boardLines = []string{
+	"POWER_OUT", "RESET_OUT", "PS_PWROK", "POST_COMPLETE", "POWER_BUTTON", "RESET_BUTTON",
+	"NMI_OUT", "NMI_BUTTON", "ID_BUTTON", "SLOT_POWER",
+}
+
+// localBMC makes a chip with a board on it. The daemon is not started.
+func localBMC(t *testing.T, s setup) (*bmc, *chip) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/bmcstated"); err != nil {
+		t.Skip("bmcstated is not in this bed")
+	}
+	c := newChip(t, "bmc", boardLines...)
+	server := board.New(board.Quick())
+	if s.on {
+		server.GainPower()
+	}
+	b := &bmc{board: board.NewPlayer(server, board.Stock(), c, lookEvery), run: shell}
+	require.NoError(t, b.board.Redrive())
+	require.NoError(t, b.board.Step())
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.board.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-ended, "the board lost its wires")
+	})
+	return b, c
+}
+
+// startedBMC makes a chip with a board on it and starts the daemon.
+func startedBMC(t *testing.T, s setup) (*bmc, *chip) {
+	t.Helper()
+	b, c := localBMC(t, s)
+	b.start(t, s)
+	return b, c
+}
+
+func shell(ctx context.Context, order string) (string, error) {
+	output, err := exec.CommandContext(ctx, "/bin/sh", "-c", order).CombinedOutput()
+	text := strings.TrimRight(string(output), "\n")
+	if err != nil {
+		return text, fmt.Errorf("%q: %w: %s", order, err, text)
+	}
+	return text, nil
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			b, _ := startedBMC(t, s.setup())
+			s.run(t, b)
+		})
+	}
+}
