@@ -31,8 +31,12 @@ func (b *board) pass() {
 	defer close(b.ended)
 	defer close(b.edges)
 	for ev := range b.Events() {
+		e := engine.Edge{Signal: ev.Signal, Asserted: ev.Asserted}
+		if ev.Gap {
+			e = engine.Edge{} // edges were lost: read the levels, guess no press
+		}
 		select {
-		case b.edges <- engine.Edge{Signal: ev.Signal, Asserted: ev.Asserted}:
+		case b.edges <- e:
 		case <-b.stop:
 			return
 		}

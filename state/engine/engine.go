@@ -38,7 +38,8 @@ type Units interface {
 	Start(ctx context.Context, unit, mode string) (queued bool, err error)
 }
 
-// Edge says that an input may have moved.
+// Edge says that an input may have moved. Without a signal it says only that
+// the levels are to be read.
 type Edge struct {
 	Signal   string
 	Asserted bool
@@ -380,6 +381,10 @@ func (e *Engine) reboot(eff rebootEffect) {
 // logRequest keeps the trail of who asked for what, and how it ended.
 func (e *Engine) logRequest(eff publishRequest) {
 	r := &eff.request
-	e.opts.Log.Info("request", "domain", eff.domain, "seq", r.Seq, "uid", r.Key.UID, "client", r.Key.Client,
+	level := slog.LevelInfo
+	if r.Status == state.Pending {
+		level = slog.LevelDebug
+	}
+	e.opts.Log.Log(e.ctx, level, "request", "domain", eff.domain, "seq", r.Seq, "uid", r.Key.UID, "client", r.Key.Client,
 		"request", r.Key.Request, "transition", r.Op.String(), "object", r.Object.String(), "status", r.Status.String(), "reason", r.Reason)
 }

@@ -1,0 +1,208 @@
+package scenarios
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// wide lets one client have thousands of requests waiting.
+const wide = `{"depthLimit": 10000, "share": 10000, "connShare": 10000, "historyMax": 20000}`
+
+// history returns the queue's records from a sequence on.
+func (d *daemon) history(after uint64) []map[string]godbus.Variant {
+	var all []map[string]godbus.Variant
+	for {
+		var page []map[string]godbus.Variant
+		require.NoError(d.t, d.conn.Object(queueName, queuePath).Call(queueName+".History", 0, after, uint32(1000)).Store(&page))
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		after = page[len(page)-1]["Sequence"].Value().(uint64)
+	}
+}
+
+// TestPipelinedWritesKeepTheirOrder: 5,000 alternating writes of one client,
+// none of which waits for the reply of the one before, are admitted in the
+// order in which they were sent (P10).
+func TestPipelinedWritesKeepTheirOrder(t *testing.T) {
+	d := boot(t, wide)
+	const n = 5000
+	host := d.conn.Object(hostName, hostPath)
+	replies := make(chan *godbus.Call, n)
+	for i := range n {
+		op := []string{"HT.Off", "HT.On"}[i%2]
+		host.Go(propsIface+".Set", 0, replies, hostName, "RequestedHostTransition", godbus.MakeVariant(shorts.Replace(op)))
+	}
+	for range n {
+		select {
+		case c := <-replies:
+			require.NoError(t, c.Err)
+		case <-time.After(patience):
+			require.FailNow(t, "a write was not answered")
+		}
+	}
+	all := d.history(0)
+	require.Len(t, all, n)
+	for i, r := range all {
+		require.Equal(t, shorts.Replace([]string{"HT.Off", "HT.On"}[i%2]), r["Transition"].Value(), "request %d", i)
+	}
+	require.NoError(t, d.cset("Off"), "Chassis Off is exempt from every bound, and ends what waits")
+	d.idle()
+}
+
+// TestFiftyClientsDuringStart reads, introspects and writes from 50 clients
+// while the daemon comes up; it is built with the race detector.
+func TestFiftyClientsDuringStart(t *testing.T) {
+	d := prepare(t, wide)
+	var clients sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 50 {
+		conn := d.bus.Connect(t)
+		clients.Go(func() {
+			host := conn.Object(hostName, hostPath)
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// Before the start these fail; what counts is that none hangs
+				// and the daemon lives.
+				switch (i + n) % 4 {
+				case 0:
+					_, _ = host.GetProperty(hostName + ".CurrentHostState")
+				case 1:
+					_ = host.Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Err
+				case 2:
+					_ = conn.Object(hostName, "/xyz/openbmc_project/state").Call("org.freedesktop.DBus.ObjectManager.GetManagedObjects", 0).Err
+				case 3:
+					_ = host.SetProperty(hostName+".RestartCause", godbus.MakeVariant(shorts.Replace("RC.PowerButton")))
+				}
+			}
+		})
+	}
+	d.start()
+	require.NoError(t, d.hset("On"))
+	d.untilHost("Running")
+	close(stop)
+	clients.Wait()
+	require.Zero(t, d.stop())
+}
+
+// TestABadClientDisturbsNobody: one that never reads, one that floods with
+// refused writes, one that goes away in the middle of a call.
+func TestABadClientDisturbsNobody(t *testing.T) {
+	d := boot(t, "")
+	stop := make(chan struct{})
+	var bad sync.WaitGroup
+	flood := d.bus.Connect(t)
+	bad.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			host := flood.Object(hostName, hostPath)
+			_ = host.SetProperty(hostName+".RequestedHostTransition", godbus.MakeVariant("nonsense"))
+			_ = host.Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Err
+			_, _ = host.GetProperty(hostName + ".CurrentHostState")
+		}
+	})
+	bad.Go(func() {
+		for n := range 30 {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			conn := d.bus.Connect(t)
+			for range 20 {
+				conn.Object(hostName, hostPath).Go(propsIface+".Set", 0, make(chan *godbus.Call, 1), hostName, "RestartCause",
+					godbus.MakeVariant(shorts.Replace("RC.PowerButton")))
+			}
+			_ = n
+			_ = conn.Close()
+		}
+	})
+	for range 3 {
+		require.NoError(t, d.hset("On"))
+		d.untilHost("Running")
+		d.idle()
+		require.NoError(t, d.hset("Off"))
+		d.untilHost("Off")
+		d.idle()
+	}
+	close(stop)
+	bad.Wait()
+	require.Equal(t, uint64(6), d.launches())
+}
+
+func TestSubmitRepeatsAnswerTheStoredStatus(t *testing.T) {
+	d := boot(t, "")
+	queue := d.conn.Object(queueName, queuePath)
+	submit := func(request, transition string) (status string, object godbus.ObjectPath, repeated bool, err error) {
+		err = queue.Call(queueName+".Submit", 0, "test-1", request, shorts.Replace(transition), map[string]godbus.Variant{}).
+			Store(&status, &object, &repeated)
+		return
+	}
+	check := func(want string, wantRepeated bool) {
+		t.Helper()
+		status, _, repeated, err := submit("a", "HT.On")
+		require.NoError(t, err)
+		require.Equal(t, "xyz.openbmc_project.State.TransitionRequest.Status."+want, status)
+		require.Equal(t, wantRepeated, repeated)
+	}
+	status, object, repeated, err := submit("a", "HT.On")
+	require.NoError(t, err)
+	require.False(t, repeated)
+	require.Contains(t, status, "Running")
+	require.Contains(t, string(object), queuePath+"/request/")
+	check("Running", true)
+	d.untilHost("Running")
+	d.idle()
+	check("Success", true)
+	require.Zero(t, d.stop())
+	d.start()
+	check("Success", true)
+	require.Equal(t, uint64(1), d.launches())
+	_, _, _, err = submit("a", "HT.Off")
+	require.Equal(t, queueName+".Error.IdConflict", errorName(err))
+	status, object, _, err = submit("b", "HT.On")
+	require.NoError(t, err)
+	require.Contains(t, status, "Noop")
+	require.Equal(t, godbus.ObjectPath("/"), object)
+	require.Equal(t, uint64(1), d.launches())
+}
+
+func TestWrongConfigurationServesAndDrivesNothing(t *testing.T) {
+	d := prepare(t, "{\n  \"policy\": \"FIFO_DEDUP\",\n  \"intervl\": 3\n}")
+	d.args = nil
+	d.start()
+	require.Contains(t, d.log.String(), ":3:3")
+	require.Contains(t, d.log.String(), "intervl")
+	err := d.hset("On")
+	require.Equal(t, "xyz.openbmc_project.Common.Error.Unavailable", errorName(err))
+	require.Contains(t, fmt.Sprint(err), "driven")
+	require.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+
+	bin, err2 := binary()
+	require.NoError(t, err2)
+	out := d.bus.Run(t, bin, "--check-config", "--config", d.config)
+	require.Equal(t, 78, out.Exit)
+	require.Contains(t, out.Stderr, "intervl")
+}
+
+func TestAnUnreadableConfigurationIsNamed(t *testing.T) {
+	d := prepare(t, "")
+	d.config = "/no/such/bmcstate.json"
+	d.args = nil
+	d.start()
+	require.Contains(t, d.log.String(), "/no/such/bmcstate.json")
+}
