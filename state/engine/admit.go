@@ -64,6 +64,7 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) {
 			d.journalClaim(a.Seq, dl.Key.UID, false)
 		}
 		d.pending = append(d.pending, call{a.Seq, dl.Property, true, reply})
+		d.decided = true
 	default:
 		d.core.refuse(reply, refusal(a))
 	}
@@ -116,6 +117,7 @@ func (d *domain) accepted(seq uint64, err error) {
 		return
 	}
 	delete(d.undurable, seq)
+	d.decided = true
 	if err != nil {
 		d.q.Drop(seq)
 		d.answerAll(seq, unavailable(err))
@@ -203,7 +205,8 @@ func (d *domain) takeOver() {
 		}
 		d.supersede(req.Seq, []uint64{d.run.seq})
 	}
-	d.preempt, d.judging = 0, nil
+	d.preempt = 0
+	d.unjudge()
 	powerUp := !on && d.press.raising
 	if !on && !powerUp {
 		return // nothing to cut: judged as the head, which it is now
@@ -236,6 +239,10 @@ func (d *domain) undecided(seq uint64) bool {
 // ready takes out the calls that can be answered, and makes the requests that
 // their senders are told of the newest of their objects.
 func (d *domain) ready() []call {
+	if !d.decided && d.judging == nil {
+		return nil
+	}
+	d.decided = false
 	var out []call
 	rest := d.pending[:0]
 	for _, c := range d.pending {

@@ -68,6 +68,7 @@ func (d *domain) barred(ev barred) {
 	d.retryAt = d.boot() + retryRecord
 	if d.undurable[ev.request] {
 		delete(d.undurable, ev.request)
+		d.decided = true
 		d.durable(ev.request)
 	}
 	if r := d.run; r != nil && r.seq == ev.request && r.mode == modeJournal {

@@ -104,6 +104,7 @@ func (c *Core) answerDurably(d *domain, reply func(Answer), seq uint64) {
 		c.emit(replyEffect{reply, a})
 	})
 	c.waits[c.last] = w
+	c.commitDue = min(c.commitDue, c.commitDeadline(w))
 }
 
 // dismiss takes a finished request's object off the bus.

@@ -30,7 +30,10 @@ type Core struct {
 	unsaved []history.Entry // final statuses and values that the journal refused
 	probes  uint64          // last probe id given
 	last    uint64          // last entry appended
-	late    []replyEffect   // answers that follow this step's publications
+
+	// commitDue is when some wait may be overdue, or earlier.
+	commitDue time.Duration
+	late      []replyEffect // answers that follow this step's publications
 }
 
 // wait is what an entry's commit leads to.
@@ -54,7 +57,7 @@ const (
 // NewCore returns a core that knows nothing yet of the levels. Call
 // [Core.Recover] before the first Step.
 func NewCore(cfg Config, j Journal) *Core {
-	c := &Core{cfg: cfg, journal: j, waits: map[uint64]wait{}}
+	c := &Core{cfg: cfg, journal: j, waits: map[uint64]wait{}, commitDue: math.MaxInt64}
 	for _, dc := range cfg.Domains {
 		c.domains = append(c.domains, newDomain(c, dc))
 	}
@@ -130,10 +133,7 @@ func (c *Core) NextDeadline() time.Duration {
 	for _, d := range c.domains {
 		next = min(next, d.nextDeadline())
 	}
-	for _, w := range c.waits {
-		next = min(next, c.commitDeadline(w))
-	}
-	return min(next, c.bmc.nextDeadline())
+	return min(next, c.commitDue, c.bmc.nextDeadline())
 }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
@@ -162,6 +162,7 @@ func (c *Core) append(e history.Entry, w wait) uint64 {
 	seq := c.journal.Append(e)
 	w.since, w.entry = c.now.Boot, e
 	c.waits[seq], c.last = w, seq
+	c.commitDue = min(c.commitDue, c.commitDeadline(w))
 	return seq
 }
 
@@ -231,10 +232,17 @@ func (c *Core) commitDeadline(w wait) time.Duration {
 // whoever waits is told, and the numbers go as void to the run directory, so
 // that a replay does not run what was refused.
 func (c *Core) overdueCommits() {
+	if c.now.Boot < c.commitDue {
+		return
+	}
 	var void []uint64
+	c.commitDue = math.MaxInt64
 	for seq, w := range c.waits {
-		if c.now.Boot >= c.commitDeadline(w) {
+		due := c.commitDeadline(w)
+		if c.now.Boot >= due {
 			void = append(void, seq)
+		} else {
+			c.commitDue = min(c.commitDue, due)
 		}
 	}
 	if len(void) == 0 {

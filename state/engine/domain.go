@@ -47,6 +47,7 @@ type domain struct {
 	values     values
 	shown      shown
 	pending    []call                   // calls that are not answered yet
+	decided    bool                     // some of them may have an answer now
 	undurable  map[uint64]bool          // requests that the journal has not confirmed
 	touched    map[uint64]bool          // requests that changed since the last publication
 	queueMoved bool                     // counters changed since the last publication
@@ -142,21 +143,21 @@ func (d *domain) advance() {
 func (d *domain) judgeHead() bool {
 	head, ok := d.q.Head()
 	if !ok {
-		d.judging = nil
+		d.unjudge()
 		return false
 	}
 	if len(d.recovered) > 0 {
 		return d.tooLongUnknown(head)
 	}
 	if _, known := d.powered(); !known || !d.cfg.Driven {
-		d.judging = nil
+		d.unjudge()
 		return d.tooLongUnknown(head)
 	}
 	if d.refusedByBarrier(head) {
 		return true
 	}
 	if d.mustSettle(head) {
-		d.judging = nil
+		d.unjudge()
 		return false
 	}
 	if d.judging == nil || d.judging.seq != head.Seq {
@@ -164,7 +165,7 @@ func (d *domain) judgeHead() bool {
 		return false
 	}
 	if d.boot() >= d.judging.since+d.core.cfg.Times.Judge {
-		d.judging = nil
+		d.unjudge()
 		d.finish(head.Seq, state.Failed, "the power inputs contradict each other or cannot be read: "+d.readText())
 		return true
 	}
@@ -229,6 +230,12 @@ func (d *domain) settleOthers() {
 	}
 }
 
+// unjudge gives the judging up. Calls that waited for it may have an answer.
+func (d *domain) unjudge() {
+	d.decided = d.decided || d.judging != nil
+	d.judging = nil
+}
+
 // judged takes the settled reading that the head has waited for.
 func (d *domain) judged(agreed bool) {
 	if !agreed {
@@ -236,7 +243,7 @@ func (d *domain) judged(agreed bool) {
 		return
 	}
 	seq := d.judging.seq
-	d.judging = nil
+	d.unjudge()
 	req, ok := d.q.Get(seq)
 	if !ok || req.Status != state.Pending {
 		return

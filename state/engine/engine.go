@@ -162,16 +162,17 @@ func (e *Engine) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		events := e.inbox.take()
-		if len(events) == 0 {
-			events = append(events, tick{})
-		}
-		for _, ev := range events {
-			e.step(ev)
-		}
 		if e.opts.Beat != nil {
 			e.opts.Beat()
 		}
+		if ev, ok := e.inbox.take(); ok {
+			e.step(ev)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		e.step(tick{})
 		timer.Reset(e.idle())
 		select {
 		case <-ctx.Done():

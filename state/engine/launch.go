@@ -64,7 +64,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp bool) {
 	if err := d.q.Start(d.now(), req.Seq); err != nil {
 		panic(fmt.Sprintf("engine: launch %d: %v", req.Seq, err))
 	}
-	d.judging = nil
+	d.unjudge()
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),

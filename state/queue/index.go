@@ -66,6 +66,9 @@ func (q *Queue) link(r *record) {
 	} else {
 		r.live.next.live.prev = r
 	}
+	if r.status == state.Pending {
+		q.expiry = min(q.expiry, q.deadline(r))
+	}
 	if r.waits() {
 		q.count(r, 1)
 	}

@@ -211,12 +211,20 @@ func (q *Queue) Supersede(now state.Instant, by uint64, victims []uint64) []uint
 
 // Expire ends the waiting requests whose time is over and returns them.
 func (q *Queue) Expire(now state.Instant) []uint64 {
+	if int64(now.Boot) < q.expiry {
+		return nil
+	}
 	var done []uint64
+	q.expiry = math.MaxInt64
 	for r := q.first; r != nil; {
 		next := r.live.next
-		if r.status == state.Pending && q.deadline(r) <= int64(now.Boot) {
+		switch due := q.deadline(r); {
+		case r.status != state.Pending:
+		case due <= int64(now.Boot):
 			q.finish(now, r, state.Expired, "waited too long")
 			done = append(done, r.seq)
+		default:
+			q.expiry = min(q.expiry, due)
 		}
 		r = next
 	}
@@ -235,14 +243,8 @@ func (q *Queue) deadline(r *record) int64 {
 	}
 }
 
-// NextDeadline returns when [Queue.Expire] has something to do, by the boot
-// clock; false if never.
+// NextDeadline returns when [Queue.Expire] has something to do, or earlier, by
+// the boot clock; false if never.
 func (q *Queue) NextDeadline() (time.Duration, bool) {
-	next := int64(math.MaxInt64)
-	for r := q.first; r != nil; r = r.live.next {
-		if r.status == state.Pending {
-			next = min(next, q.deadline(r))
-		}
-	}
-	return time.Duration(next), next != math.MaxInt64
+	return time.Duration(q.expiry), q.expiry != math.MaxInt64
 }

@@ -24,6 +24,7 @@ type Queue struct {
 	first, last *record // unfinished records by sequence
 	running     *record // RUNNING or UNKNOWN, at most one
 	depth       int     // waiting
+	expiry      int64   // when a waiting request expires, or earlier
 
 	newest   map[state.Object]Newest
 	counters Counters
@@ -118,6 +119,7 @@ func New(cfg Config) *Queue {
 		conns:  map[string]int{},
 		newest: map[state.Object]Newest{},
 		log:    deliveryLog{max: cfg.LogMax},
+		expiry: math.MaxInt64,
 	}
 }
 
