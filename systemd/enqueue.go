@@ -270,7 +270,7 @@ func (u *Units) attribute(p *pendingCall, fence godbus.Sequence) {
 }
 
 // findAlias looks after a job whose unit goes by another name: its end would be
-// announced under that name. [Units.check] finds the end that came before this.
+// announced under that name, and has perhaps been already.
 func (l *link) findAlias(ctx context.Context, id uint32, unit string) {
 	u := l.u
 	u.mu.Lock()
@@ -281,8 +281,14 @@ func (l *link) findAlias(ctx context.Context, id uint32, unit string) {
 		return
 	}
 	var v godbus.Variant
-	if err := l.call(ctx, jobPath(id), propsIface+".Get", jobIface, "Unit").Store(&v); err != nil {
-		return // the job is gone; its end is known or will be looked up
+	err := wrap("Get", unit, l.call(ctx, jobPath(id), propsIface+".Get", jobIface, "Unit").Store(&v))
+	if ErrorName(err) == NameUnknownObject {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.jobs[id] == j { // it is gone and we were not told
+			u.lose(j)
+		}
+		return
 	}
 	pair, _ := v.Value().([]any)
 	if len(pair) == 0 {

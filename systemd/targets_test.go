@@ -153,7 +153,7 @@ func TestTargetsHaveNoOrderingCycle(t *testing.T) {
 		// A target comes after what it pulls in, unless told otherwise
 		// (systemd.target(5), default dependencies).
 		for _, other := range append(relations(text, "Wants"), relations(text, "Requires")...) {
-			if !slices.Contains(after[other], name) {
+			if !slices.Contains(after[other], name) { // told otherwise
 				after[name] = append(after[name], other)
 			}
 		}
