@@ -41,17 +41,17 @@ func notReady(kind state.Kind) string {
 // setError is the error of a property write.
 func setError(kind state.Kind, r *engine.Refusal) *godbus.Error {
 	if r.Code == engine.CodeBMCNotReady {
-		return props.Errorf(notReady(kind), "%s", r.Text)
+		return props.Errorf(notReady(kind), "%s", clean(r.Text))
 	}
-	return props.Errorf(named(r.Code).set, "%s", r.Text)
+	return props.Errorf(named(r.Code).set, "%s", clean(r.Text))
 }
 
 // methodError is the error of a method of a queue or a request.
 func methodError(kind state.Kind, r *engine.Refusal) *godbus.Error {
 	if r.Code == engine.CodeBMCNotReady {
-		return props.Errorf(notReady(kind), "%s", r.Text)
+		return props.Errorf(notReady(kind), "%s", clean(r.Text))
 	}
-	return props.Errorf(named(r.Code).method, "%s", r.Text)
+	return props.Errorf(named(r.Code).method, "%s", clean(r.Text))
 }
 
 func named(code engine.Code) (names struct{ set, method string }) {

@@ -133,12 +133,16 @@ func (s *Server) deliveries(c *props.Call, domain int) {
 	s.opts.Backend.Post(engine.Deliveries{
 		Caller: caller(c), Domain: domain,
 		Reply: func(a engine.Answer) {
+			if a.Err != nil {
+				c.Fail(methodError(state.KindHost, a.Err))
+				return
+			}
 			rows := make([]map[string]godbus.Variant, len(a.Deliveries))
 			for i, d := range a.Deliveries {
 				rows[i] = map[string]godbus.Variant{
 					"Arrived":  godbus.MakeVariant(uint64(d.Arrived.Microseconds())), // boot clock
 					"Uid":      godbus.MakeVariant(d.Key.UID),
-					"ClientId": godbus.MakeVariant(d.Key.Client), "RequestId": godbus.MakeVariant(d.Key.Request),
+					"ClientId": godbus.MakeVariant(clean(d.Key.Client)), "RequestId": godbus.MakeVariant(clean(d.Key.Request)),
 					"Transition": godbus.MakeVariant(openbmc.Transition(d.Op)), "Sequence": godbus.MakeVariant(d.Seq),
 					"Repeat": godbus.MakeVariant(d.Repeat), "Delayed": godbus.MakeVariant(d.Delayed),
 				}

@@ -238,6 +238,34 @@ func TestRequestMethods(t *testing.T) {
 	}
 }
 
+// Texts come from everywhere; none may make an object unreadable.
+func TestTextsFitForDBus(t *testing.T) {
+	f := newFixture(t)
+	c := f.bus.Connect(t)
+	f.srv.PublishRequest(0, state.Request{Seq: 1, Op: state.HostOn, Status: state.Failed, Reason: "a\x00b\xffc"})
+	assert.Equal(t, "a\uFFFDb\uFFFDc", get(t, c, openbmc.IfaceQueue, openbmc.RequestPath(0, 1), openbmc.IfaceRequest, "Reason"))
+	f.backend.answers(engine.Answer{Err: &engine.Refusal{Code: engine.CodeUnavailable, Text: "\xff"}})
+	err := submit(c, "a", "1", hostOn, options{}).Err
+	assert.Equal(t, openbmc.ErrUnavailable, errorName(err))
+	assert.EqualError(t, err, "\uFFFD")
+}
+
+func TestDeliveries(t *testing.T) {
+	f := newFixture(t)
+	c := f.bus.Connect(t)
+	f.backend.answers(engine.Answer{Deliveries: []engine.Delivery{
+		{Arrived: time.Second, Key: state.Key{UID: 1, Client: "c", Request: "r"}, Op: state.ChassisOff, Seq: 2, Repeat: true, Delayed: true},
+	}})
+	var rows []map[string]godbus.Variant
+	object := c.Object(openbmc.IfaceQueue, queuePath)
+	require.NoError(t, call(object, openbmc.IfaceQueue+".Deliveries").Store(&rows))
+	v := godbus.MakeVariant
+	assert.Equal(t, []map[string]godbus.Variant{{
+		"Arrived": v(uint64(1_000_000)), "Uid": v(uint32(1)), "ClientId": v("c"), "RequestId": v("r"), "Sequence": v(uint64(2)),
+		"Transition": v(prefix + "State.Chassis.Transition.Off"), "Repeat": v(true), "Delayed": v(true),
+	}}, rows)
+}
+
 func TestNoObjectForWhatIsNoopOrInvalidAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.srv.PublishRequest(0, state.Request{Seq: 1, Op: state.HostOn, Status: state.Noop})

@@ -1,6 +1,8 @@
 package dbus
 
 import (
+	"strings"
+
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/dbus/props"
 	"github.com/bmcstate/bmcstate/state"
@@ -15,25 +17,32 @@ type requestKey struct {
 // requestChanges lists a request's values in the order in which they are
 // signalled: who sees a final Status can read everything else.
 func requestChanges(r *state.Request) []props.Change {
+	// A string that is not what D-Bus calls one would hide the whole object.
+	client, request, reason := clean(r.Key.Client), clean(r.Key.Request), clean(r.Reason)
 	superseded := r.Superseded
 	if superseded == nil {
 		superseded = []uint64{}
 	}
 	return []props.Change{
-		{Interface: openbmc.IfaceRequest, Property: "ClientId", Value: r.Key.Client},
-		{Interface: openbmc.IfaceRequest, Property: "RequestId", Value: r.Key.Request},
+		{Interface: openbmc.IfaceRequest, Property: "ClientId", Value: client},
+		{Interface: openbmc.IfaceRequest, Property: "RequestId", Value: request},
 		{Interface: openbmc.IfaceRequest, Property: "Uid", Value: r.Key.UID},
 		{Interface: openbmc.IfaceRequest, Property: "Transition", Value: openbmc.Transition(r.Op)},
 		{Interface: openbmc.IfaceRequest, Property: "Accepted", Value: r.Accepted.WallMicros()},
 		{Interface: openbmc.IfaceRequest, Property: "Started", Value: r.Started.WallMicros()},
 		{Interface: openbmc.IfaceRequest, Property: "Ended", Value: r.Ended.WallMicros()},
 		{Interface: openbmc.IfaceRequest, Property: "Superseded", Value: superseded},
-		{Interface: openbmc.IfaceRequest, Property: "Reason", Value: r.Reason},
+		{Interface: openbmc.IfaceRequest, Property: "Reason", Value: reason},
 		{Interface: openbmc.IfaceProgress, Property: "StartTime", Value: r.Accepted.WallMicros()},
 		{Interface: openbmc.IfaceProgress, Property: "CompletedTime", Value: r.Ended.WallMicros()},
 		{Interface: openbmc.IfaceProgress, Property: "Status", Value: openbmc.OperationStatus(r.Status)},
 		{Interface: openbmc.IfaceRequest, Property: "Status", Value: openbmc.Status.String(r.Status)},
 	}
+}
+
+// clean makes any text fit for D-Bus: UTF-8 without zero bytes.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // PublishRequest implements engine.Publisher. A request that is NOOP or INVALID

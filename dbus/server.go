@@ -185,8 +185,10 @@ func (s *Server) watch(svc *props.Service) {
 		s.end(svc.Err())
 	case <-s.ctx.Done():
 		s.end(context.Cause(s.ctx))
-		_ = svc.Close()
 	case <-s.done:
+	}
+	if s.ctx.Err() != nil {
+		_ = svc.Close()
 	}
 }
 

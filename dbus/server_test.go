@@ -73,6 +73,8 @@ func replyOf(e engine.Event) func(engine.Answer) {
 		return e.Reply
 	case engine.History:
 		return e.Reply
+	case engine.Deliveries:
+		return e.Reply
 	default:
 		panic(fmt.Sprintf("unknown event %T", e))
 	}
@@ -214,9 +216,14 @@ func TestContextEndsTheConnections(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	srv := f.server(t, ctx)
 	require.NoError(t, srv.Start(t.Context()))
+	m := f.bus.StartMapper(t)
+	m.WaitFor(t, openbmc.IfaceHost, "/xyz/openbmc_project/state/host0", openbmc.IfaceHost)
+	m.WaitFor(t, openbmc.IfaceChassis, "/xyz/openbmc_project/state/chassis0", openbmc.IfaceChassis)
 	cancel()
 	<-srv.Done()
 	assert.ErrorIs(t, srv.Err(), context.Canceled)
+	m.WaitGone(t, "/xyz/openbmc_project/state/host0")
+	m.WaitGone(t, "/xyz/openbmc_project/state/chassis0")
 }
 
 func TestNewNeedsABackend(t *testing.T) {

@@ -181,6 +181,9 @@ func TestOtherUIDMayReadEverythingAndWriteNothing(t *testing.T) {
 	}
 	q := c.Object(openbmc.IfaceQueue, queuePath)
 	r := c.Object(openbmc.IfaceQueue, openbmc.RequestPath(0, 5))
+	for _, m := range openbmc.Queue.Methods { // whatever the arguments
+		assert.Equal(t, "org.freedesktop.DBus.Error.AccessDenied", errorName(call(q, openbmc.IfaceQueue+"."+m.Name).Err), m.Name)
+	}
 	for _, err := range []error{
 		call(q, openbmc.IfaceQueue+".Submit", "a", "b", prefix+"State.Host.Transition.On", map[string]godbus.Variant{}).Err,
 		call(q, openbmc.IfaceQueue+".Lookup", "a", "b").Err,

@@ -41,8 +41,8 @@ type Impl struct {
 	// type of the value were checked. It must see to it that the call is
 	// answered, at once or later.
 	Set func(c *Call, property string, value any)
-	// Methods are the handlers by method name. The arguments' types were
-	// checked. A handler must see to it that the call is answered, at once or
+	// Methods are the handlers of all methods, by name. The arguments' types
+	// were checked. A handler must see to it that the call is answered, at once or
 	// later.
 	Methods map[string]func(c *Call)
 }

@@ -99,12 +99,7 @@ func (s *Service) serve(c *Call) {
 		c.Fail(wrongArgs(c.signature, impl.Interface.Name, m.Name, want))
 		return
 	}
-	handler := impl.Methods[m.Name]
-	if handler == nil {
-		c.Fail(unknownMethod(c.iface, c.member))
-		return
-	}
-	handler(c)
+	impl.Methods[m.Name](c)
 }
 
 // object returns the object that a Properties call is about, or fails it.

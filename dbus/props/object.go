@@ -55,9 +55,9 @@ func newObject(svc *Service, path godbus.ObjectPath, impls []Impl) (*Object, err
 				o.paced[place{i, p}] = &pacing{shown: variant}
 			}
 		}
-		for name := range impl.Methods {
-			if impl.Interface.method(name) == nil {
-				return nil, fmt.Errorf("props: %s has no method %s", impl.Interface.Name, name)
+		for _, m := range impl.Interface.Methods {
+			if impl.Methods[m.Name] == nil {
+				return nil, fmt.Errorf("props: %s of %s has no handler for its method %s", impl.Interface.Name, path, m.Name)
 			}
 		}
 		o.xml += interfaceXML(impl.Interface)

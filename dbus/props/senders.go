@@ -149,7 +149,7 @@ func (s *senders) next(f *sender, l *lane) *Call {
 func (s *senders) authorise(f *sender, c *Call) bool {
 	uid, err := s.identify(f)
 	if err != nil {
-		s.svc.warn("refused a write of a sender that the bus could not identify",
+		s.svc.warn(&s.svc.refused, "refused a write of a sender that the bus could not identify",
 			"sender", c.Sender, "path", c.Path, "member", c.member, "error", err)
 		c.Fail(Errorf(ErrAccessDenied, "The bus could not tell the uid of %s.", c.Sender))
 		return false

@@ -49,7 +49,8 @@ type Service struct {
 	pace        time.Duration
 	log         *slog.Logger
 	machineID   string
-	warnings    throttle
+	dropped     throttle // of the log, for messages dropped from the wire
+	refused     throttle // and for senders that could not be identified
 
 	tree      atomic.Pointer[tree]
 	mu        sync.Mutex // orders Add, Remove and Connect
@@ -125,7 +126,7 @@ func (s *Service) Connect(ctx context.Context, address string) error {
 
 func (s *Service) handshake(ctx context.Context, socket net.Conn) (*godbus.Conn, error) {
 	h := handler{s}
-	w := newWire(socket, func(reason string) { s.warn("dropped a message from the bus", "reason", reason) })
+	w := newWire(socket, func(reason string) { s.warn(&s.dropped, "dropped a message from the bus", "reason", reason) })
 	conn, err := godbus.NewConn(w, godbus.WithHandler(h), godbus.WithSignalHandler(s.senders),
 		godbus.WithIncomingInterceptor(s.intercept))
 	if err != nil {
@@ -267,8 +268,8 @@ func (s *Service) hangUp() {
 func (s *Service) allowed(uid uint32) bool { return slices.Contains(s.allowedUIDs, uid) }
 
 // warn logs what a client may cause, at most once a second.
-func (s *Service) warn(msg string, args ...any) {
-	if ok, skipped := s.warnings.pass(time.Now()); ok {
+func (s *Service) warn(t *throttle, msg string, args ...any) {
+	if ok, skipped := t.pass(time.Now()); ok {
 		s.log.Warn(msg, append(args, "unlogged", skipped)...)
 	}
 }

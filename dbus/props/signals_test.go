@@ -127,6 +127,10 @@ func TestAddRefusesMistakes(t *testing.T) {
 	wrong.Values = []any{uint32(1), uint32(0), []string{"x"}, "", uint64(0)}
 	_, err = s.Add("/a", wrong)
 	assert.ErrorContains(t, err, `test.A.Text of /a: a value of type "u" cannot be shown as "s"`)
+	deaf := good
+	deaf.Methods = nil
+	_, err = s.Add("/a", deaf)
+	assert.ErrorContains(t, err, "test.A of /a has no handler for its method Echo")
 	_, err = s.Add("/a", good)
 	require.NoError(t, err)
 	_, err = s.Add("/a", good)
