@@ -13,7 +13,8 @@
 //
 //   - One goroutine steps a Monitor or Resource; neither is safe for concurrent
 //     use.
-//   - Actions are carried out in order. [Save] comes first in its step: the
+//   - Actions are carried out in order, and all of them before the next step: an
+//     answer that is known at once waits its turn. [Save] comes first in its step: the
 //     snapshot is on disk before the restart that it counts is started, so a
 //     crash between the two loses no restart.
 //   - After each step it sleeps until NextDeadline or the next event, and then
@@ -23,6 +24,18 @@
 //     probe of that resource is started.
 //   - Each [Restart] is answered by a [RestartDone], each [Escalate] by an
 //     [EscalationAnswer]. Silence is answered by their deadlines.
+//
+// Who tells what (the rest are the executors' own answers):
+//
+//   - The watcher of a unit sends [Died] for an end that nobody ordered,
+//     [OperatorOff] and [OperatorOn] for jobs that are not the monitor's, and
+//     [Absent] for a unit that is not loaded.
+//   - The domain's engine sends [Intent] at start-up and whenever the intent
+//     generation moves, [OffSign] for every sign of an intended Off as it is
+//     seen, [PowerGood] for observed levels, [OperatorOff] when an external Off
+//     is launched and [OperatorOn] when an external On is.
+//   - The daemon sends SetInhibit for conditions of the whole BMC, and
+//     [Precheck] when the refusal that a failover would meet changes.
 //
 // All ages, deadlines and windows are on state.Instant.Boot. The wall clock is
 // passed through to log events and decides nothing.
