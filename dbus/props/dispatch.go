@@ -53,7 +53,7 @@ func (t *tree) isWrite(c *Call) bool {
 
 // method returns the implementation and description of a method of ours.
 func (t *tree) method(c *Call) (*Impl, *Method) {
-	o := t.objects[c.Path]
+	o := t.at(c.Path)
 	if o == nil {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ func (t *tree) method(c *Call) (*Impl, *Method) {
 // serve answers a call, or hands it to its handler. For a write the sender has
 // been authorised.
 func (s *Service) serve(c *Call) {
-	t := s.tree.Load()
+	t := s.tree
 	if b := findBuiltin(c.iface, c.member); b != nil {
 		if c.signature != b.in {
 			c.Fail(wrongArgs(c.signature, b.iface, b.member, b.in))
@@ -81,13 +81,13 @@ func (s *Service) serve(c *Call) {
 		b.serve(t, c)
 		return
 	}
-	if _, known := t.children[c.Path]; !known {
+	if !t.known(c.Path) {
 		c.Fail(unknownObject(c.Path))
 		return
 	}
 	impl, m := t.method(c)
 	if m == nil || !c.write { // not there when the call came in: nobody has checked the uid
-		o := t.objects[c.Path]
+		o := t.at(c.Path)
 		if c.iface != "" && !isStandard(c.iface) && (o == nil || o.impl(c.iface) < 0) {
 			c.Fail(unknownInterface(c.iface))
 			return
@@ -104,11 +104,11 @@ func (s *Service) serve(c *Call) {
 
 // object returns the object that a Properties call is about, or fails it.
 func (t *tree) object(c *Call) *Object {
-	o := t.objects[c.Path]
+	o := t.at(c.Path)
 	if o != nil {
 		return o
 	}
-	if _, known := t.children[c.Path]; known {
+	if t.known(c.Path) {
 		iface, _ := c.Args[0].(string)
 		c.Fail(unknownInterface(iface))
 	} else {
@@ -183,7 +183,7 @@ func serveSet(t *tree, c *Call) {
 }
 
 func serveIntrospect(t *tree, c *Call) {
-	if _, known := t.children[c.Path]; !known {
+	if !t.known(c.Path) {
 		c.Fail(unknownObject(c.Path))
 		return
 	}
@@ -192,7 +192,7 @@ func serveIntrospect(t *tree, c *Call) {
 
 func serveManaged(t *tree, c *Call) {
 	if !t.managers[c.Path] {
-		if _, known := t.children[c.Path]; known {
+		if t.known(c.Path) {
 			c.Fail(unknownMethod(ifaceObjectManager, c.member))
 		} else {
 			c.Fail(unknownObject(c.Path))

@@ -61,7 +61,7 @@ func (s *Service) intercept(msg *godbus.Message) {
 		return
 	}
 	c := newCall(s, msg)
-	c.write = s.tree.Load().isWrite(c)
+	c.write = s.tree.isWrite(c)
 	msg.Flags |= godbus.FlagNoReplyExpected
 	delete(msg.Headers, godbus.FieldInterface)
 	msg.Body = []any{c}

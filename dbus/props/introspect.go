@@ -77,11 +77,11 @@ func (t *tree) introspect(path godbus.ObjectPath) string {
 	if t.managers[path] {
 		b.WriteString(xmlObjectManager)
 	}
-	if o := t.objects[path]; o != nil {
+	if o := t.at(path); o != nil {
 		b.WriteString(xmlProperties)
 		b.WriteString(o.xml)
 	}
-	for _, name := range t.children[path] {
+	for _, name := range t.names(path) {
 		b.WriteString(` <node name="` + name + "\"/>\n")
 	}
 	b.WriteString("</node>\n")

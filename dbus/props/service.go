@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -52,7 +51,7 @@ type Service struct {
 	dropped     throttle // of the log, for messages dropped from the wire
 	refused     throttle // and for senders that could not be identified
 
-	tree      atomic.Pointer[tree]
+	tree      *tree
 	mu        sync.Mutex // orders Add, Remove and Connect
 	announced bool       // objects are signalled
 
@@ -93,7 +92,7 @@ func New(o Options) *Service {
 	id, _ := os.ReadFile("/etc/machine-id")
 	s.machineID = string(id)
 	s.senders = newSenders(s)
-	s.tree.Store(newTree(map[godbus.ObjectPath]*Object{}, s.managers))
+	s.tree = newTree(s.managers)
 	return s
 }
 
@@ -147,7 +146,7 @@ func (s *Service) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.announced = true
-	for _, o := range s.tree.Load().below("/") {
+	for _, o := range s.tree.below("/") {
 		o.announce()
 	}
 }
