@@ -94,6 +94,7 @@ var columns = []struct {
 	{"expired", func(o outcome) string { return strconv.Itoa(o.Ended.Expired) }},
 	{"interrupted", func(o outcome) string { return strconv.Itoa(o.Ended.Interrupted) }},
 	{"forgotten", func(o outcome) string { return strconv.Itoa(o.Ended.Forgotten) }},
+	{"L_urgent_u", func(o outcome) string { return decimal(o.LUrgent) }},
 	{"end_u", func(o outcome) string { return decimal(o.End) }},
 }
 

@@ -83,11 +83,12 @@ func (s study) write(ctx context.Context, w io.Writer, workers int, progress sim
 
 // Further columns of the studies.
 var (
-	full       = paper.Metric{Name: "FULL %", Of: func(r sim.Result) float64 { return 100 * float64(r.Full) / float64(r.Deliveries) }}
+	full       = paper.Metric{Name: "Full %", Of: func(r sim.Result) float64 { return 100 * float64(r.Full) / float64(r.Deliveries) }}
 	superseded = perKey("superseded /100", func(r sim.Result) int { return r.Ended.Superseded })
 	expired    = perKey("expired /100", func(r sim.Result) int { return r.Ended.Expired })
 	unproven   = perKey("interrupted /100", func(r sim.Result) int { return r.Ended.Interrupted })
 	lost       = perKey("lost /100", func(r sim.Result) int { return r.Lost })
+	urgentL    = paper.Metric{Name: "L urgent u", Of: func(r sim.Result) float64 { return r.LUrgent }}
 	launches   = perKey("launches /100", func(r sim.Result) int { return r.Launches })
 )
 
@@ -99,9 +100,9 @@ func paperTraffic(lambda float64) func(uint64) trace.Params {
 	return func(seed uint64) trace.Params { return trace.Paper(lambda, 0.3, 0, seed) }
 }
 
-// urgent is the paper's S2 with every other OFF a Chassis Off and every other
+// urgentTraffic is the paper's S2 with every other OFF a Chassis Off and every other
 // REBOOT a power cycle.
-func urgent(seed uint64) trace.Params {
+func urgentTraffic(seed uint64) trace.Params {
 	p := trace.Paper(0.2, 0.3, 0, seed)
 	p.Mix = []trace.Share{
 		{Op: state.HostOn, Weight: 0.3}, {Op: state.HostOff, Weight: 0.15}, {Op: state.ChassisOff, Weight: 0.15},
@@ -117,7 +118,7 @@ func studies() []study {
 		{"bound of the queue, FIFO_DEDUP, S2 (λ 0.20)", paperTraffic(0.2), depths(), append(base[:5:5], full)},
 		{"bound of the queue, FIFO_DEDUP, λ 0.40", paperTraffic(0.4), depths(), append(base[:5:5], full)},
 		{"lifetime of a waiting request, FIFO_DEDUP, λ 0.40", paperTraffic(0.4), lifetimes(), append(base[:5:5], expired)},
-		{"overtaking, S2 with urgent requests", urgent, overtaking(), append(base[:5:5], superseded, launches)},
+		{"overtaking, S2 with urgent requests", urgentTraffic, overtaking(), append(base[:5:5], urgentL, superseded)},
 		{"repeat after INVALID, S2", paperTraffic(0.2), retries(), append(base[:5:5], launches)},
 		{"a crash every 100 u, 5 u down, S2", paperTraffic(0.2), crashes(), append(base[:5:5], lost, expired, unproven)},
 	}

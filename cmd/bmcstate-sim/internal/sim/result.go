@@ -11,6 +11,9 @@ type Result struct {
 	B        float64 `json:"B_pct"`     // BUSY answers, % of all deliveries
 	MaxQueue int     `json:"max_queue"` // most requests that waited at once
 
+	// LUrgent is L over the keys that ask for a forced or emergency operation.
+	LUrgent float64 `json:"L_urgent_u"`
+
 	Keys       int `json:"keys"`
 	Deliveries int `json:"deliveries"`
 	Launches   int `json:"launches"`
@@ -65,14 +68,15 @@ type intent struct {
 	succeeded float64
 	launches  int
 	seen      bool
+	urgent    bool
 	ok        bool
 	completed bool // a transition of it ended in SUCCESS
 }
 
 // finish computes the figures from the keys.
 func (r *Result) finish(intents []intent) {
-	var latency float64
-	extra := 0
+	var latency, urgentLatency float64
+	extra, urgent := 0, 0
 	for i := range intents {
 		k := &intents[i]
 		r.Launches += k.launches
@@ -82,6 +86,10 @@ func (r *Result) finish(intents []intent) {
 		}
 		r.Successes++
 		latency += k.succeeded - k.arrived
+		if k.urgent {
+			urgent++
+			urgentLatency += k.succeeded - k.arrived
+		}
 		if !k.completed {
 			r.NoopOK++
 		}
@@ -92,5 +100,8 @@ func (r *Result) finish(intents []intent) {
 	r.B = 100 * float64(r.Busy) / float64(r.Deliveries)
 	if r.Successes > 0 {
 		r.L = latency / float64(r.Successes)
+	}
+	if urgent > 0 {
+		r.LUrgent = urgentLatency / float64(urgent)
 	}
 }

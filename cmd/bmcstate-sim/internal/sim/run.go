@@ -155,7 +155,7 @@ var errNotDurable = errors.New("the queue does not know its own request")
 func (r *run) arrive(d *trace.Delivery) {
 	k := &r.intents[d.Intent]
 	if !k.seen {
-		k.seen, k.arrived = true, d.At
+		k.seen, k.arrived, k.urgent = true, d.At, d.Op.Class() >= state.Forced
 	}
 	if !r.alive() {
 		r.result.Lost++
