@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // Domain is one connected component of the map of hosts to chassis: what
 // shares power, and so one queue (DESIGN.md P1).
@@ -30,7 +33,9 @@ func Domains(mappings []Mapping) []Domain {
 		all[i].Chassis = ascending(all[i].Chassis)
 		all[i].Number = all[i].Chassis[0]
 	}
-	slices.SortFunc(all, func(a, b Domain) int { return a.Number - b.Number })
+	// Package sort has one copy of its code for all types; slices.SortFunc would
+	// add ten kilobytes to the daemon.
+	sort.Slice(all, func(i, j int) bool { return all[i].Number < all[j].Number })
 	return all
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
@@ -159,8 +159,9 @@ func (c *Config) readHosts(d *decoder, field string, n *jsonpos.Node) {
 	before := len(d.errs)
 	list(&all, (maxIndex+1)*(maxIndex+1), mapping)(d, field, n)
 	if len(d.errs) == before {
-		slices.SortFunc(all, func(a, b Mapping) int {
-			return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Chassis, b.Chassis))
+		sort.Slice(all, func(i, j int) bool {
+			a, b := all[i], all[j]
+			return a.Host < b.Host || a.Host == b.Host && a.Chassis < b.Chassis
 		})
 		c.Hosts = all
 	}

@@ -143,7 +143,7 @@ func TestDBusInput(t *testing.T) {
 	s := c.Signals[powerconfig.PostComplete]
 	assert.False(t, s.ActiveLow)
 	for text, want := range map[string]bool{"On": true, "State.Running": true, "xOn": false, "On.": false, "Off": false} {
-		assert.Equal(t, want, s.DBus.Match.MatchString(text), text)
+		assert.Equal(t, want, s.DBus.Match.Match(text), text)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestErrors(t *testing.T) {
 		"debounce":        {`,{"Name": "IdButton", "LineName": "ID", "Type": "GPIO", "Polarity": "ActiveLow", "debounce": 5}`, ``, `f.json:5:94: IdButton: debounce is 5; allowed: a duration from "0s" to "1s", for example "5ms"`},
 		"debounced pulse": {`,{"Name": "NMIOut", "LineName": "N", "Type": "GPIO", "Polarity": "ActiveLow", "debounce": "5ms"}`, ``, `f.json:5:91: NMIOut: debounce is for inputs only`},
 		"D-Bus property":  {`,{"Name": "IdButton", "Type": "DBUS", "DbusName": "a", "Path": "/", "Interface": "i"}`, ``, `f.json:5:2: IdButton: Type "DBUS" needs Property, a string that is not empty`},
-		"regex":           {`,{"Name": "IdButton", "Type": "DBUS", "DbusName": "a", "Path": "/", "Interface": "i", "Property": "P", "MatchRegex": "a)|(b"}`, ``, "f.json:5:118: IdButton: MatchRegex \"a)|(b\" cannot be used: error parsing regexp: unexpected ): `a)|(b`"},
+		"regex":           {`,{"Name": "IdButton", "Type": "DBUS", "DbusName": "a", "Path": "/", "Interface": "i", "Property": "P", "MatchRegex": "a)|(b"}`, ``, "f.json:5:118: IdButton: MatchRegex \"a)|(b\" cannot be used: the ) at position 2 closes nothing"},
 		"timing type":     {``, `, "timing_configs": {"PowerPulseMs": "200"}`, `f.json:5:39: timing_configs.PowerPulseMs is a string, not a number`},
 		"timings type":    {``, `, "timing_configs": []`, `f.json:5:22: timing_configs is a list, not an object`},
 		"event type":      {``, `, "event_configs": {"NMIWhenPoweredOff": 1}`, `f.json:5:43: event_configs.NMIWhenPoweredOff is a number, not true or false`},

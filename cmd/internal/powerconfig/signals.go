@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -253,18 +252,16 @@ func (e *entry) text(key string) string {
 	return n.Text
 }
 
-// regex compiles an ECMAScript expression that must match as a whole. The
-// syntax that Go does not have (look-around, back-references) is an error.
-func (e *entry) regex(n *jsonpos.Node) *regexp.Regexp {
+func (e *entry) regex(n *jsonpos.Node) *Pattern {
 	if n.Kind != jsonpos.String {
 		e.fail(n.Offset, "%s: MatchRegex is %s, not a string", e.where, n.Kind)
 		return nil
 	}
-	if _, err := regexp.Compile(n.Text); err != nil {
+	pattern, err := CompilePattern(n.Text)
+	if err != nil {
 		e.fail(n.Offset, "%s: MatchRegex %s cannot be used: %v", e.where, n.Source(e.data, 60), err)
-		return nil
 	}
-	return regexp.MustCompile(`\A(?:` + n.Text + `)\z`)
+	return pattern
 }
 
 func (e *entry) unknownKeys(known []string) {

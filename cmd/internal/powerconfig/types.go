@@ -2,7 +2,6 @@ package powerconfig
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
@@ -96,7 +95,7 @@ type Property struct {
 	Service, Path, Interface, Name string
 	// Match makes the property a string that means asserted when it matches as
 	// a whole. Nil: the property is a boolean, true means asserted.
-	Match *regexp.Regexp
+	Match *Pattern
 }
 
 // Timings are the file's timing_configs.
