@@ -333,7 +333,7 @@ func TestUnreadEventsCoalesce(t *testing.T) {
 	sd, u := bed(t)
 	u.Watch(worker)
 	require.Eventually(t, func() bool { _, ok := u.State(worker); return ok }, patience, time.Millisecond)
-	for range 200 {
+	for range 60 {
 		sd.Finish(sd.Foreign(worker, "start"), "done")
 		sd.Finish(sd.Foreign(worker, "stop"), "done")
 	}
