@@ -122,6 +122,20 @@ func TestBugPersistentFailureSurfaces(t *testing.T) {
 	assert.Equal(t, 1, g.count(monitor.Exhausted), "said once, not at every probe")
 }
 
+func TestBugSlowFailingProbesDoNotFloodTheLog(t *testing.T) {
+	cfg := base()
+	cfg.Escalation, cfg.RetryCount = monitor.EscalateNone, 0
+	g := newRig(t, cfg)
+	for i := range 20 {
+		g.at(float64(60 * i)).step(monitor.ProbeNow{})
+		tag := g.probe.Tag
+		g.probe = nil
+		g.step(monitor.ProbeResult{Tag: tag, Status: 100, Elapsed: time.Duration(i%2) * 29 * time.Second})
+	}
+	assert.Equal(t, 1, g.count(monitor.Exhausted))
+	assert.Equal(t, "EXHAUSTED", g.res.View().LastDecision)
+}
+
 func TestBugNothingIsReadAsHealthy(t *testing.T) {
 	g := newRig(t, base())
 	g.run("-1@0 -1@60")

@@ -69,6 +69,21 @@ func TestCase49(t *testing.T) {
 	assert.Contains(t, f.view("grandchild").Message, "dependency child")
 }
 
+// TestParentTurnedOnIsTrustedWithItsFirstGoodProbe: until then a child's
+// failure may still be the parent's.
+func TestParentTurnedOnIsTrustedWithItsFirstGoodProbe(t *testing.T) {
+	parent, child := base(), base()
+	parent.Name, child.Name, child.DependsOn = "parent", "child", []string{"parent"}
+	f := newFleet(t, monitor.Limits{}, parent, child)
+	f.report("child", 0)
+	f.at(10).step("parent", monitor.OperatorOff{Reason: "stop"})
+	assert.Contains(t, f.view("child").Message, "dependency parent")
+	f.at(20).step("parent", monitor.OperatorOn{})
+	assert.Equal(t, []string{"SUPPRESSED"}, f.at(30).report("child", 100))
+	f.at(40).report("parent", 0)
+	assert.Equal(t, []string{"RESTART"}, f.at(50).report("child", 100))
+}
+
 func TestCase50(t *testing.T) {
 	g := newRig(t, base())
 	g.step(monitor.Suspend{Owner: "alice"})

@@ -16,6 +16,7 @@ type probing struct {
 	nextCheap    time.Duration
 	graceUntil   time.Duration
 	last         probeSpan
+	slow         bool // the last probe was, and it was said
 }
 
 // slot is the one place for a probe. It stays taken until the executor has
@@ -177,13 +178,20 @@ func (r *Resource) probeResult(ev ProbeResult) {
 		status: ev.Status, n: 1, cause: CauseProbe, elapsed: elapsed, detail: ev.Detail,
 		grace: s.start < r.probing.graceUntil,
 	}
-	switch {
-	case elapsed > r.cfg.ProbeTimeout && validStatus(ev.Status) && ev.Status < r.cfg.TimeoutWeight:
+	if elapsed > r.cfg.ProbeTimeout && validStatus(ev.Status) && ev.Status < r.cfg.TimeoutWeight {
 		o = r.timedOut(s, elapsed) // a slow success is a failure
-	case elapsed*100 >= r.cfg.ProbeTimeout*nearTimeout:
+	}
+	r.noteSlow(elapsed)
+	r.probed(s, o)
+}
+
+// noteSlow warns once, until a probe is fast again.
+func (r *Resource) noteSlow(elapsed time.Duration) {
+	slow := elapsed*100 >= r.cfg.ProbeTimeout*nearTimeout
+	if slow && !r.probing.slow {
 		r.log(SlowProbe, "probe took %v of %v", elapsed, r.cfg.ProbeTimeout)
 	}
-	r.probed(s, o)
+	r.probing.slow = slow
 }
 
 // probed takes what a probe saw, sleeping an interval from here.

@@ -199,8 +199,10 @@ func (r *Resource) logRow(row string, d Decision, in Inputs, o observation) {
 }
 
 func (r *Resource) record(ev LogEvent) {
-	r.logged = logKey{}
-	r.health.decision, r.health.decided = ev.Decision, true
+	if ev.Decision != SlowProbe && ev.Decision != LateLoop { // remarks, not decisions
+		r.logged = logKey{}
+		r.health.decision, r.health.decided = ev.Decision, true
+	}
 	if len(r.records) >= maxRecords {
 		r.records = slices.Delete(r.records, 0, len(r.records)-maxRecords+1)
 	}
