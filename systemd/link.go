@@ -32,6 +32,8 @@ type link struct {
 	subscribeAt time.Time // of the next Subscribe
 	backoff     time.Duration
 	reads       int // unit readings in flight
+	surveying   bool
+	surveyAt    time.Time // of the next survey
 	reloading   bool
 	dead        bool // detached: nothing new may be started
 }
@@ -248,6 +250,13 @@ func (u *Units) step(l *link) time.Time {
 			l.spawn(func() { l.subscribe(owner) })
 		}
 	}
+	if l.tried && !l.surveying {
+		next = earlier(next, l.surveyAt)
+		if !now.Before(l.surveyAt) {
+			l.surveying = true
+			l.spawn(l.survey)
+		}
+	}
 	for _, w := range u.watched {
 		next = earlier(next, u.stepWatch(l, w, now))
 	}
@@ -298,6 +307,9 @@ func (l *link) subscribe(owner string) {
 	}
 	if !known || !l.tried {
 		u.invalidate() // subscribed now, so read now
+	}
+	if !l.tried {
+		l.surveyAt = time.Now().Add(u.opt.Resync * 3 / 4)
 	}
 	l.tried, l.backoff = true, 0
 	l.subscribeAt = time.Now().Add(u.opt.Resync)

@@ -106,6 +106,21 @@ func TestStateFollowsWhenTheSubscriptionWasDropped(t *testing.T) {
 	require.Eventually(t, func() bool { return len(sd.Calls("Subscribe")) >= 2 }, patience, time.Millisecond)
 }
 
+// Nothing but the comparison of all units can tell here.
+func TestSurveyFindsWhatNoSignalTold(t *testing.T) {
+	sd, u := bed(t, quickResync)
+	u.Watch(worker, hostStart)
+	awaitKnown(t, u, worker, hostStart)
+	sd.RefuseMethod("Subscribe", systemd.NameAlreadySubscribed)
+	sd.DropSubscriptions()
+	sd.SetActive(worker, "active")
+	awaitActive(t, u, worker, "active")
+	id := sd.Foreign(hostStart, "start")
+	await(t, u, "job", func(q systemd.JobQueued) bool { return q.Job.ID == id && q.Job.Type == "start" })
+	sd.Vanish(id, "active")
+	await(t, u, "end", func(e systemd.JobEnded) bool { return e.Job.ID == id && e.Result == systemd.ResultLost })
+}
+
 func TestReloadReadsAgain(t *testing.T) {
 	sd, u := bed(t)
 	u.Watch(worker)

@@ -27,8 +27,9 @@ type Options struct {
 	// than 40 s to answer it (openbmc-state-manager.md §4.3, 48a4e5e5). It is
 	// repeated until it succeeds. 0 = DefaultPatience.
 	Patience time.Duration
-	// Resync is the longest time between two readings of a watched unit
-	// (DESIGN.md P5); 0 = DefaultResync.
+	// Resync is the longest time between two looks at a watched unit (DESIGN.md
+	// P5), and between two proofs that systemd still knows us as a subscriber;
+	// 0 = DefaultResync.
 	Resync time.Duration
 	// Log takes messages about the link; nil = none.
 	Log *slog.Logger

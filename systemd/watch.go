@@ -21,7 +21,6 @@ type watch struct {
 	dirty    bool     // something happened since the last reading began
 	busy     bool     // being prepared or read
 	retryAt  time.Time
-	readAt   time.Time // the last reading began
 	known    bool
 	state    UnitState
 }
@@ -45,26 +44,22 @@ func (u *Units) touch(match func(*watch) bool) {
 
 // stepWatch starts what w needs; callers hold mu.
 func (u *Units) stepWatch(l *link, w *watch, now time.Time) time.Time {
-	due := w.readAt.Add(u.opt.Resync * 3 / 4)
+	never := now.Add(u.opt.Resync)
 	switch {
-	case w.broken || w.busy:
-		return now.Add(u.opt.Resync)
+	case w.broken || w.busy || l.reads >= maxReads:
+		return never // the end of a reading kicks
 	case now.Before(w.retryAt):
 		return w.retryAt
-	case l.reads >= maxReads:
-		return now.Add(u.opt.Resync) // the end of a reading kicks
 	case !w.prepared:
 		w.busy = true
 		l.reads++
 		l.spawn(func() { l.prepareWatch(w) })
-	case l.tried && (w.dirty || !now.Before(due)):
+	case l.tried && w.dirty:
 		w.busy, w.dirty = true, false
 		l.reads++
 		l.spawn(func() { l.readWatch(w) })
-	case !l.tried:
-		return now.Add(u.opt.Resync) // the end of Subscribe kicks
 	}
-	return due
+	return never
 }
 
 // release ends a turn of w; callers hold mu.
@@ -150,7 +145,7 @@ func (l *link) readWatch(w *watch) {
 	u := l.u
 	for try := 1; ; try++ {
 		u.mu.Lock()
-		path, began := w.path, time.Now()
+		path := w.path
 		w.dirty = false
 		before := u.openJobs(w)
 		u.mu.Unlock()
@@ -164,7 +159,6 @@ func (l *link) readWatch(w *watch) {
 			u.mu.Unlock()
 			continue
 		}
-		w.readAt = began
 		u.finishRead(l, w, s, err, before)
 		l.release(w)
 		u.mu.Unlock()

@@ -47,6 +47,8 @@ func (s *Systemd) manager(c *request) {
 	case "LoadUnit":
 		s.unit(c.str(0))
 		c.reply(godbus.ObjectPath(UnitPath(c.str(0))))
+	case "ListUnitsByNames":
+		c.reply(s.rows(c))
 	case "GetUnit":
 		if s.units[c.str(0)] == nil {
 			c.refuse(errPrefix+"NoSuchUnit", "Unit "+c.str(0)+" not loaded.")
@@ -80,6 +82,29 @@ func (s *Systemd) manager(c *request) {
 	default:
 		c.refuse("org.freedesktop.DBus.Error.UnknownMethod", "Unknown method "+c.member)
 	}
+}
+
+// unitRow is a row of ListUnitsByNames.
+type unitRow struct {
+	Name, Description, Load, Active, Sub, Following string
+	Path                                            godbus.ObjectPath
+	JobID                                           uint32
+	JobType                                         string
+	JobPath                                         godbus.ObjectPath
+}
+
+func (s *Systemd) rows(c *request) []unitRow {
+	names, _ := c.m.Body[0].([]string)
+	rows := make([]unitRow, 0, len(names))
+	for _, name := range names {
+		u := s.unit(name)
+		row := unitRow{Name: name, Load: u.Load, Active: u.Active, Sub: u.Sub, Path: godbus.ObjectPath(UnitPath(name)), JobPath: "/"}
+		if j := s.jobs[u.job]; j != nil {
+			row.JobID, row.JobType, row.JobPath = j.id, j.typ, godbus.ObjectPath(jobPath(j.id))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 func (s *Systemd) record(c Call) {

@@ -113,3 +113,11 @@ func read(t *testing.T, u *systemd.Units, unit string) systemd.UnitState {
 	require.NoError(t, err)
 	return s
 }
+
+// eventually polls for what no event tells.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), what)
+	}
+}

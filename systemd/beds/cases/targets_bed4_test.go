@@ -78,10 +78,7 @@ func (b *board) do(op string) string {
 // may be from before the last operation.
 func (b *board) until(unit string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); !b.isActive(unit); {
-		require.True(b.t, time.Now().Before(end), "%s: %+v", unit, read(b.t, b.u, unit))
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(b.t, unit, func() bool { return b.isActive(unit) })
 }
 
 func (b *board) isActive(unit string) bool { return read(b.t, b.u, unit).Active == "active" }
@@ -154,10 +151,10 @@ func TestTargetsReboots(t *testing.T) {
 		b.ran()
 		before := read(t, b.u, running).InvocationID
 		require.Equal(t, systemd.ResultDone, b.do(tc.op), tc.op)
-		require.Eventually(t, func() bool {
+		eventually(t, tc.op, func() bool {
 			s, _ := b.u.State(running)
 			return s.Active == "active" && s.InvocationID != before
-		}, patience, 5*time.Millisecond, tc.op)
+		})
 		assert.Equal(t, tc.ran, b.ran(), tc.op)
 	}
 }
@@ -171,7 +168,7 @@ func TestChassisOffWhileTheRebootHelperSleeps(t *testing.T) {
 		require.Equal(t, systemd.ResultDone, b.do("Host On"))
 		b.ran()
 		require.Equal(t, systemd.ResultDone, b.do(tc.op))
-		require.Eventually(t, func() bool { return read(t, b.u, tc.helper).Up() }, patience, 5*time.Millisecond)
+		eventually(t, tc.helper, func() bool { return read(t, b.u, tc.helper).Up() })
 		require.Equal(t, systemd.ResultDone, b.do("Chassis Off"))
 		assert.Equal(t, "inactive", read(t, b.u, tc.helper).Active)
 		time.Sleep(4 * time.Second) // longer than the dwell: what must not happen has no event

@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 
 	u.Watch("t-masked.service", "t-nowhere.service")
 	for unit, load := range map[string]string{"t-masked.service": "masked", "t-nowhere.service": "not-found"} {
-		require.Eventually(t, func() bool { s, _ := u.State(unit); return s.Load == load }, patience, time.Millisecond, unit)
+		eventually(t, unit, func() bool { s, _ := u.State(unit); return s.Load == load })
 	}
 
 	hard, err := u.Start(within(t), "t-hang.service", systemd.ModeReplaceIrreversibly)
@@ -212,10 +212,10 @@ func TestKillIsSeenAsANewInvocation(t *testing.T) {
 			return c.State.Active != "active" || c.State.InvocationID != old.InvocationID
 		})
 		seen = append(seen, time.Since(killed))
-		require.Eventually(t, func() bool {
+		eventually(t, "restart", func() bool {
 			s, _ = u.State("t-again.service")
 			return s.Active == "active" && s.InvocationID != old.InvocationID && s.MainPID != 0
-		}, patience, time.Millisecond)
+		})
 		back = append(back, time.Since(killed))
 		assert.Equal(t, old.NRestarts+1, s.NRestarts)
 	}
