@@ -45,7 +45,8 @@ func (b *Bus) StartMapper(t testing.TB) *Mapper {
 		owners:  make(map[string]string),
 		changed: make(chan struct{}),
 	}
-	conn, err := godbus.Connect(b.Address, godbus.WithSignalHandler(godbus.NewSequentialSignalHandler()))
+	conn, err := godbus.Connect(b.Address, godbus.WithSignalHandler(godbus.NewSequentialSignalHandler()),
+		godbus.WithOutgoingInterceptor(asDicts))
 	must(t, err)
 	m.conn = conn
 	signals := make(chan *godbus.Signal, 16)
@@ -265,34 +266,79 @@ func (m *Mapper) find(pass func(object string) bool, ifaces []string) map[string
 	return found
 }
 
+// entry is an entry of a dict that goes out in the order of its keys, as the
+// original's do: clients take the first name, and Host comes before Host0.
+// godbus sends maps in any order.
+type entry[V any] struct {
+	Key   string
+	Value V
+}
+
+func entries[V, W any](m map[string]V, convert func(V) W) []entry[W] {
+	all := make([]entry[W], 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, entry[W]{key, convert(m[key])})
+	}
+	return all
+}
+
+type (
+	services = []entry[[]string]
+	subtree  = []entry[services]
+)
+
+func sortedServices(m map[string][]string) services {
+	return entries(m, func(ifaces []string) []string { return ifaces })
+}
+
+func sortedTree(m map[string]map[string][]string) subtree { return entries(m, sortedServices) }
+
+// asDicts gives replies made of entries the signature of the dicts that they
+// are: on the wire the two are the same.
+func asDicts(msg *godbus.Message) {
+	if msg.Type != godbus.TypeMethodReply || len(msg.Body) != 1 {
+		return
+	}
+	switch msg.Body[0].(type) {
+	case services:
+		msg.Headers[godbus.FieldSignature] = godbus.MakeVariant(godbus.ParseSignatureMust("a{sas}"))
+	case subtree:
+		msg.Headers[godbus.FieldSignature] = godbus.MakeVariant(godbus.ParseSignatureMust("a{sa{sas}}"))
+	}
+}
+
 // mapperMethods is the mapper's interface on the bus.
 type mapperMethods struct{ m *Mapper }
 
 // GetObject returns the services that implement an object.
-func (x mapperMethods) GetObject(object string, ifaces []string) (map[string][]string, *godbus.Error) {
+func (x mapperMethods) GetObject(object string, ifaces []string) (services, *godbus.Error) {
 	found := x.m.find(func(o string) bool { return o == object }, ifaces)
 	if len(found) == 0 {
 		return nil, godbus.NewError(errNotFound, []any{"path or interface not found: " + object})
 	}
-	return found[object], nil
+	return sortedServices(found[object]), nil
 }
 
 // GetSubTree returns the objects below a path, at most depth levels; 0 is all.
-func (x mapperMethods) GetSubTree(root string, depth int32, ifaces []string) (map[string]map[string][]string, *godbus.Error) {
+func (x mapperMethods) GetSubTree(root string, depth int32, ifaces []string) (subtree, *godbus.Error) {
+	return sortedTree(x.below(root, depth, ifaces)), nil
+}
+
+func (x mapperMethods) below(root string, depth int32, ifaces []string) map[string]map[string][]string {
 	prefix := strings.TrimSuffix(root, "/") + "/"
 	return x.m.find(func(o string) bool {
 		below, ok := strings.CutPrefix(o, prefix)
 		return ok && (depth == 0 || strings.Count(below, "/") < int(depth))
-	}, ifaces), nil
+	}, ifaces)
 }
 
 // GetSubTreePaths returns the paths of GetSubTree, sorted.
 func (x mapperMethods) GetSubTreePaths(root string, depth int32, ifaces []string) ([]string, *godbus.Error) {
-	found, _ := x.GetSubTree(root, depth, ifaces)
-	return append([]string{}, slices.Sorted(maps.Keys(found))...), nil
+	return append([]string{}, slices.Sorted(maps.Keys(x.below(root, depth, ifaces)))...), nil
 }
 
 // GetAncestors returns the objects above a path.
-func (x mapperMethods) GetAncestors(object string, ifaces []string) (map[string]map[string][]string, *godbus.Error) {
-	return x.m.find(func(o string) bool { return o != object && strings.HasPrefix(object, strings.TrimSuffix(o, "/")+"/") }, ifaces), nil
+func (x mapperMethods) GetAncestors(object string, ifaces []string) (subtree, *godbus.Error) {
+	above := func(o string) bool { return o != object && strings.HasPrefix(object, strings.TrimSuffix(o, "/")+"/") }
+	return sortedTree(x.m.find(above, ifaces)), nil
 }
