@@ -219,7 +219,7 @@ func (r *Resource) endRestart(ran bool) (early []Died) {
 // restarted is a successful restart: F is purged, R stays.
 func (r *Resource) restarted(invocation string, early []Died) {
 	r.hist.forgive()
-	r.invocation = invocation
+	r.setInvocation(invocation)
 	r.startGrace()
 	r.log(Restarted, "restart %d of %s", len(r.hist.restarts), r.limit())
 	r.set(StatusDegraded, "restarted, not probed yet")

@@ -73,6 +73,25 @@ func TestBugPacemakerStaleDeathsAreNotReplayed(t *testing.T) {
 	assert.EqualValues(t, 3, g.res.Counters().Stale)
 }
 
+func TestBugLateDeathOfAReplacedInstance(t *testing.T) {
+	g := newRig(t, base())
+	g.step(monitor.Started{Invocation: "old"})
+	g.restart = func(int) monitor.RestartDone {
+		return monitor.RestartDone{Outcome: monitor.RestartOK, Invocation: "new"}
+	}
+	g.run("100@60")
+	g.step(monitor.Died{Invocation: "old", Detail: "signal 15, our own stop, told late"})
+	assert.Len(t, g.restarts, 1)
+	g.step(monitor.Died{Invocation: "new"})
+	assert.Len(t, g.restarts, 2)
+}
+
+func TestBugReloadOfTheSameConfigurationIsNoChange(t *testing.T) {
+	g := newRig(t, base())
+	g.step(monitor.Configure{Config: base()})
+	assert.Zero(t, g.count(monitor.Reconfigured))
+}
+
 func TestBugMonitStillFailingServiceIsRestartedAgain(t *testing.T) {
 	g := newRig(t, base())
 	assert.Equal(t, []string{"RESTART", "RESTART"}, g.run("100@0 100@60"), "without an OK in between")

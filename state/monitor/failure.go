@@ -152,10 +152,12 @@ func (r *Resource) forgiveIfStable() {
 // invocation, by generation, and by a probe that was failing as it happened.
 func (r *Resource) died(ev Died) {
 	known := ev.Invocation != ""
+	stale := ev.Generation != 0 && ev.Generation < r.generation ||
+		known && (ev.Invocation == r.dead || ev.Invocation == r.previous)
 	switch {
 	case r.presence != present || r.phase == ended:
 		return
-	case ev.Generation != 0 && ev.Generation < r.generation, known && ev.Invocation == r.dead:
+	case stale:
 		r.counters.Stale++
 		return
 	case r.phase == restarting:
@@ -164,6 +166,7 @@ func (r *Resource) died(ev Died) {
 	}
 	if known {
 		r.dead = ev.Invocation
+		r.setInvocation(ev.Invocation)
 	}
 	n := min(max(ev.N, 1), maxDeaths)
 	if r.seenByProbe(ev.At) {
@@ -177,6 +180,14 @@ func (r *Resource) died(ev Died) {
 	case n > 0:
 		r.observe(o)
 	}
+}
+
+// setInvocation notes which invocation is watched, "" = not known.
+func (r *Resource) setInvocation(invocation string) {
+	if r.invocation != "" && r.invocation != invocation {
+		r.previous = r.invocation
+	}
+	r.invocation = invocation
 }
 
 // diedInRestart keeps the death of the new instance until the restart's

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -125,7 +126,8 @@ func (r *Resource) operatorOn() {
 	}
 	r.rearm("turned on by an operator")
 	r.cancelWork()
-	r.comeOnline("")
+	r.setInvocation("") // a new one, not known yet
+	r.comeOnline()
 }
 
 func (r *Resource) goAbsent(reason string) {
@@ -151,33 +153,32 @@ func (r *Resource) goOffline(p presence, reason string) {
 func (r *Resource) started(invocation string) {
 	known := invocation != "" && invocation == r.invocation
 	if invocation != "" {
-		r.invocation = invocation
+		r.setInvocation(invocation)
 	}
 	switch {
 	case r.phase == restarting, r.presence == operatorOff, known && r.presence == present:
 		return
 	case r.presence == absent:
 		r.hist.forgive()
-		r.comeOnline(invocation)
+		r.comeOnline()
 	case r.phase == watching:
 		r.dropPending("started by others")
 		r.hist.forgive()
-		r.newInstance(invocation)
+		r.newInstance()
 	}
 }
 
-func (r *Resource) newInstance(invocation string) {
+func (r *Resource) newInstance() {
 	r.abandonProbe()
 	r.instance++
 	r.stable = unset
-	r.invocation = invocation
 	r.startGrace()
 	r.dirty = true
 }
 
-func (r *Resource) comeOnline(invocation string) {
+func (r *Resource) comeOnline() {
 	r.presence = present
-	r.newInstance(invocation)
+	r.newInstance()
 	r.health.bad = true // until a good probe
 	r.log(WentOnline, "watched again")
 	switch {
@@ -252,6 +253,9 @@ func (r *Resource) configure(c Config) {
 	}
 	if _, err := c.Validate(); err != nil {
 		r.refuse("%v", err)
+		return
+	}
+	if reflect.DeepEqual(c, r.cfg) {
 		return
 	}
 	r.cfg = c

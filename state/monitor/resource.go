@@ -66,6 +66,7 @@ type Resource struct {
 	generation uint64 // counts our restarts
 	instance   uint64 // counts instances, whoever started them
 	invocation string // of the instance, "" = not known
+	previous   string // the invocation before it
 	dead       string // invocation of the last death counted
 	intent     uint64
 
