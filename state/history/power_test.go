@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -143,6 +144,7 @@ func losses(fs *historytest.FS) []historytest.Loss {
 				list = append(list, historytest.Loss{Names: n, Bytes: b}, historytest.Loss{Names: n, Bytes: b, Zero: true})
 			}
 		}
+		list = append(list, historytest.Loss{Names: n, Young: true, Bytes: bytes})
 	}
 	return slices.Compact(list)
 }
@@ -165,6 +167,24 @@ func TestPowerLossAnywhere(t *testing.T) {
 		tried++
 	}
 	t.Logf("%d crash points, %d outcomes", total, tried)
+}
+
+// TestKillThenPowerLoss: what replay has shown is durable before Open returns,
+// even if the process that wrote it was killed before its fsync.
+func TestKillThenPowerLoss(t *testing.T) {
+	total := play(t, 0).fs.Steps()
+	for stop := 1; stop <= total; stop++ {
+		fs := play(t, stop).fs.Kill()
+		shown := open(t, fs, "boot-a", segments(170)).rep
+		for _, loss := range losses(fs) {
+			rep := open(t, fs.PowerLoss(loss), "boot-b", segments(170)).rep
+			require.False(t, rep.Damaged, "stop %d", stop)
+			require.Equal(t, len(shown.Requests), len(rep.Requests), "stop %d", stop)
+			for i, r := range shown.Requests {
+				require.Equal(t, r, rep.Requests[i], "stop %d", stop)
+			}
+		}
+	}
 }
 
 // TestPowerLossDuringRecovery loses power a second time, at every change that
@@ -216,8 +236,11 @@ func TestEveryTornByteOfACommit(t *testing.T) {
 func TestKillAtEveryPoint(t *testing.T) {
 	seen := map[history.Point]int{}
 	fs := newFS()
+	var mu sync.Mutex // points are passed in two goroutines
 	var acked, sent int
 	check := func(p history.Point) {
+		mu.Lock()
+		defer mu.Unlock()
 		seen[p]++
 		rep := open(t, fs.Kill(), "boot-b", segments(150)).rep
 		require.False(t, rep.Damaged, p)
@@ -232,16 +255,26 @@ func TestKillAtEveryPoint(t *testing.T) {
 	for i := range 8 {
 		e := accept(i, "c", "", state.ChassisOff)
 		e.Accepted.Key.UID = uint32(i + 1)
-		sent++ // before the journal's goroutine can pass a point
+		mu.Lock()
+		sent++
+		mu.Unlock()
 		seq := r.put(t, e)
+		mu.Lock()
 		acked++
+		mu.Unlock()
 		if i == 4 {
 			_, err := r.NotDurable(i, seq)
 			require.NoError(t, err)
 		}
 	}
 	require.NoError(t, r.Close())
-	r = open(t, fs, "boot-a", segments(150), func(o *history.Options) { o.Point = func(p history.Point) { seen[p]++ } })
+	r = open(t, fs, "boot-a", segments(150), func(o *history.Options) {
+		o.Point = func(p history.Point) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[p]++
+		}
+	})
 	r.Compact(nil)
 	require.NoError(t, r.Void(12345))
 	require.NoError(t, r.Close())

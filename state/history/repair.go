@@ -131,29 +131,68 @@ func (d *disk) takeLate() error {
 }
 
 // tidy cuts torn tails, removes what is obsolete, and makes durable what the
-// last process may have written without fsync: replay has shown it already.
+// last process may have written without fsync: replay shows it.
 func (d *disk) tidy(s *scan) error {
 	for _, c := range s.cuts {
 		if err := d.truncate(c.name, c.size); err != nil {
 			return err
 		}
 	}
-	if s.newest != "" {
-		if err := d.sync(s.newest); err != nil {
-			return err
-		}
+	if err := d.secure(&s.newest, s.closed); err != nil {
+		return err
 	}
 	for _, name := range s.damaged {
 		if err := d.setAside(name); err != nil {
 			return err
 		}
 	}
-	if s.newest == "" && len(s.obsolete) == 0 && len(s.damaged) == 0 {
+	if s.newest.name == "" && len(s.obsolete) == 0 && len(s.damaged) == 0 {
 		return nil
 	}
 	return d.remove(s.obsolete...)
 }
 
+// secure makes the last segment durable. Where its process was killed in this
+// boot, what was read may be pages whose fsync had failed, which the kernel
+// calls clean: a further fsync proves nothing then, but a copy does.
+func (d *disk) secure(t *tail, closed bool) error {
+	if t.name == "" {
+		return nil
+	}
+	if closed || t.boot != d.opts.BootID {
+		return d.sync(t.name)
+	}
+	temp := t.name + tempSuffix
+	if err := d.writeFile(temp, t.data); err != nil {
+		return err
+	}
+	if err := d.opts.FS.Rename(d.opts.path(temp), d.opts.path(t.name)); err != nil {
+		return &IOError{Op: "rename", Path: d.opts.path(temp), Err: err}
+	}
+	return nil // the caller syncs the directory
+}
+
+// writeFile writes a new file in one piece and syncs it.
+func (d *disk) writeFile(name string, data []byte) error {
+	path := d.opts.path(name)
+	if err := d.opts.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &IOError{Op: "remove", Path: path, Err: err}
+	}
+	f, err := d.opts.FS.Create(path)
+	if err != nil {
+		return &IOError{Op: "create", Path: path, Err: err}
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = d.opts.FS.Remove(path)
+		return &IOError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// sync makes a file durable, which costs nothing where it is.
 func (d *disk) sync(name string) error {
 	path := d.opts.path(name)
 	f, err := d.opts.FS.OpenAppend(path)

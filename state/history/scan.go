@@ -20,7 +20,7 @@ type scan struct {
 	damaged  []string // files to set aside
 	lost     []string // those of them whose records are not in the fold
 	kept     []string // files that the fold was made from
-	newest   string   // file that may not have been synced, "" = none
+	newest   tail     // file that may not have been synced
 	reports  []Report
 
 	logBytes, logFiles, snapBytes int64 // of kept
@@ -31,6 +31,13 @@ type scan struct {
 func (s *scan) leftBy(snapshot string) []string {
 	left := slices.Concat(s.obsolete, s.kept)
 	return slices.DeleteFunc(left, func(name string) bool { return name == snapshot })
+}
+
+// tail is the intact part of the segment that was written last.
+type tail struct {
+	name string // "" = none
+	boot string // in which it was written
+	data []byte
 }
 
 // cut is a file and the size to cut it to.
@@ -237,7 +244,7 @@ func (s *scan) segment(live []storedFile, i int, limit uint64, more bool) bool {
 	if err == nil && more && s.last < limit && live[i+1].err == nil {
 		err = fmt.Errorf("%w: records %d to %d are missing at its end", errDamaged, s.last+1, limit)
 	}
-	s.newest = f.name
+	s.newest = tail{name: f.name, boot: f.hdr.boot, data: f.data[:f.body]}
 	switch {
 	case err == nil:
 		return true
@@ -271,6 +278,6 @@ func (s *scan) damage(files []storedFile, why error) bool {
 			s.report(ReportDamaged, files[i].name, "dropped, because it follows the damage")
 		}
 	}
-	s.newest = ""
+	s.newest = tail{}
 	return false
 }

@@ -1,6 +1,7 @@
 package historytest
 
 import (
+	"errors"
 	"io/fs"
 	"slices"
 	"syscall"
@@ -64,10 +65,8 @@ func (w *file) Truncate(size int64) error {
 // becomes durable by a later Sync.
 func (w *file) Sync() error {
 	if err := w.fs.enter(OpSync, w.name); err != nil {
-		w.fs.mu.Lock()
-		defer w.fs.mu.Unlock()
-		for i := range w.node.pending {
-			w.node.pending[i].lost = true
+		if !errors.Is(err, ErrDead) { // a dead machine has not tried
+			w.lose()
 		}
 		return err
 	}
@@ -80,6 +79,14 @@ func (w *file) Sync() error {
 	}
 	n.pending = nil
 	return nil
+}
+
+func (w *file) lose() {
+	w.fs.mu.Lock()
+	defer w.fs.mu.Unlock()
+	for i := range w.node.pending {
+		w.node.pending[i].lost = true
+	}
 }
 
 // Close ends the use of the file; it makes nothing durable.

@@ -63,6 +63,7 @@ func TestPowerLossKeepsNamesInOrder(t *testing.T) {
 	for n, want := range [][]string{{"a"}, {"b"}, {"b", "c"}, {"c"}} {
 		assert.Equal(t, want, f.PowerLoss(historytest.Loss{Names: n}).Files("/d"))
 	}
+	assert.Equal(t, []string{"a", "c"}, f.PowerLoss(historytest.Loss{Names: 2, Young: true}).Files("/d"))
 }
 
 func TestFailedSyncIsNeverMadeGood(t *testing.T) {

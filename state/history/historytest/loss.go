@@ -8,6 +8,7 @@ import (
 // Loss says how much of what was not synced survives a power loss.
 type Loss struct {
 	Names int  // changes of names that survive, oldest first
+	Young bool // youngest first instead: the file system does not keep their order
 	Bytes int  // of each file: bytes that survive; a truncation counts as one
 	Zero  bool // the lost bytes read as zeros: the length got through first
 }
@@ -55,14 +56,7 @@ func (f *FS) PowerLoss(loss Loss) *FS {
 	after := New()
 	maps.Copy(after.volatile, f.volatile)
 	names := maps.Clone(f.durable)
-	kept := 0
-	for _, c := range f.pending {
-		if f.volatileType(c.dir) != "" {
-			continue
-		}
-		if kept++; kept > loss.Names {
-			break
-		}
+	for _, c := range f.surviving(loss) {
 		setNames(names, c.set)
 	}
 	for dir := range f.dirs {
@@ -78,6 +72,20 @@ func (f *FS) PowerLoss(loss Loss) *FS {
 		}
 	}
 	return after
+}
+
+func (f *FS) surviving(loss Loss) []nameChange {
+	var list []nameChange
+	for _, c := range f.pending {
+		if f.volatileType(c.dir) == "" {
+			list = append(list, c)
+		}
+	}
+	n := min(loss.Names, len(list))
+	if loss.Young {
+		return list[len(list)-n:]
+	}
+	return list[:n]
 }
 
 func (n *inode) survivor(loss Loss) []byte {
