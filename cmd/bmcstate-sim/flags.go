@@ -154,6 +154,6 @@ func (e *env) output(file string, write func(io.Writer) error) error {
 }
 
 // progress shows on a long run how far it is.
-func (e *env) progress(done, total int) {
-	fmt.Fprintf(e.err, "bmcstate-sim: %d of %d runs\n", done, total)
+func (e *env) progress(share float64) {
+	fmt.Fprintf(e.err, "bmcstate-sim: %.0f %% done\n", 100*share)
 }

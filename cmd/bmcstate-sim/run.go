@@ -26,6 +26,7 @@ func runRun(ctx context.Context, e *env, args []string) error {
 	asJSON := f.Bool("json", false, "write JSON")
 	asCSV := f.Bool("csv", false, "write CSV")
 	out := f.String("out", "-", "file to write, - for the standard output")
+	workers := f.workers()
 	if err := f.parse(args); err != nil {
 		return err
 	}
@@ -36,20 +37,21 @@ func runRun(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	var outcomes []outcome
+	var tasks []sim.Task
 	for _, p := range *policies {
 		o, err := w.options(p, t)
 		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r, err := sim.Run(t, o)
-		if err != nil {
-			return err
-		}
-		outcomes = append(outcomes, outcome{p.String(), r})
+		tasks = append(tasks, sim.Task{Trace: t, Worlds: []sim.Options{o}})
+	}
+	results, err := sim.Batch(ctx, tasks, *workers, e.progress)
+	if err != nil {
+		return err
+	}
+	var outcomes []outcome
+	for i, p := range *policies {
+		outcomes = append(outcomes, outcome{p.String(), results[i][0]})
 	}
 	write := writeText
 	switch {

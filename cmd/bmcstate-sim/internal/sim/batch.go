@@ -11,15 +11,19 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/bmcstate-sim/internal/trace"
 )
 
-// Task is one generated trace and the worlds that it is replayed in.
+// Task is one trace and the worlds that it is replayed in.
 type Task struct {
+	Trace  *trace.Trace // nil: generate it from Params
 	Params trace.Params
 	Worlds []Options
 }
 
-// Progress is told how many runs are done, from another goroutine and at most
-// once a second.
-type Progress func(done, total int)
+// Progress is told how much is done, from 0 to 1, from another goroutine and at
+// most once a second.
+type Progress func(share float64)
+
+// runUnits is what one run counts in the progress.
+const runUnits = 1000
 
 // Batch runs all tasks on workers goroutines, 0 for as many as there are cores.
 // The results have the order of the tasks and of their worlds, and do not
@@ -41,28 +45,37 @@ func Batch(ctx context.Context, tasks []Task, workers int, progress Progress) ([
 				if i >= len(tasks) {
 					return
 				}
-				out[i], errs[i] = tasks[i].run()
-				done.Add(int64(len(tasks[i].Worlds)))
+				out[i], errs[i] = tasks[i].run(&done)
 			}
 		})
 	}
 	wg.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return nil, fmt.Errorf("seed %d: %w", tasks[i].Params.Seed, err)
+			return nil, fmt.Errorf("task %d of %d: %w", i+1, len(tasks), err)
 		}
 	}
 	return out, ctx.Err()
 }
 
-func (t *Task) run() ([]Result, error) {
-	tr := trace.Generate(t.Params)
+func (t *Task) run(done *atomic.Int64) ([]Result, error) {
+	tr := t.Trace
+	if tr == nil {
+		tr = trace.Generate(t.Params)
+	}
 	out := make([]Result, len(t.Worlds))
 	for i, w := range t.Worlds {
+		told := int64(0)
+		tell := func(share float64) {
+			now := int64(share * runUnits)
+			done.Add(now - told)
+			told = now
+		}
 		var err error
-		if out[i], err = Run(tr, w); err != nil {
+		if out[i], err = Watch(tr, w, Observer{Progress: tell}); err != nil {
 			return nil, err
 		}
+		tell(1)
 	}
 	return out, nil
 }
@@ -75,7 +88,7 @@ func report(done *atomic.Int64, tasks []Task, progress Progress) (stop func()) {
 	}
 	total := 0
 	for _, t := range tasks {
-		total += len(t.Worlds)
+		total += runUnits * len(t.Worlds)
 	}
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -85,7 +98,7 @@ func report(done *atomic.Int64, tasks []Task, progress Progress) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				progress(int(done.Load()), total)
+				progress(float64(done.Load()) / float64(total))
 			case <-quit:
 				return
 			}

@@ -17,7 +17,11 @@ type Observer struct {
 	Transition func(start, end float64, op state.Operation, status state.Status)
 	Answer     func(at float64, o queue.Outcome)
 	Crash      func(at, restart float64)
+	Progress   func(share float64) // of the trace, now and then
 }
+
+// progressEvery is how many deliveries pass between two calls of Progress.
+const progressEvery = 4096
 
 // run is one replay.
 type run struct {
@@ -57,6 +61,9 @@ func Watch(t *trace.Trace, o Options, w Observer) (Result, error) {
 	for i := range t.Deliveries {
 		r.until(t.Deliveries[i].At)
 		r.arrive(&t.Deliveries[i])
+		if w.Progress != nil && i%progressEvery == progressEvery-1 {
+			w.Progress(float64(i) / float64(len(t.Deliveries)))
+		}
 	}
 	r.until(never)
 	if r.err != nil {
