@@ -43,7 +43,7 @@ const logQueue = 512
 
 // LogOptions configure [NewLogHandler].
 type LogOptions struct {
-	Level slog.Leveler // nil = slog.LevelInfo
+	Level slog.Level // the lowest that is logged; the zero value is slog.LevelInfo
 	// Fallback takes text lines when stderr is not the journal; nil = stderr.
 	Fallback io.Writer
 }
@@ -53,7 +53,7 @@ type LogOptions struct {
 // are handed to a goroutine of its own; [LogHandler.Close] waits for it.
 type LogHandler struct {
 	sink   *logSink
-	level  slog.Leveler
+	level  slog.Level
 	prefix string // of groups, with "." at the end
 	attrs  []slog.Attr
 }
@@ -62,9 +62,6 @@ var _ slog.Handler = (*LogHandler)(nil)
 
 // NewLogHandler starts a handler.
 func NewLogHandler(o LogOptions) *LogHandler {
-	if o.Level == nil {
-		o.Level = slog.LevelInfo
-	}
 	if o.Fallback == nil {
 		o.Fallback = os.Stderr
 	}
@@ -80,7 +77,7 @@ func NewLogHandler(o LogOptions) *LogHandler {
 }
 
 // Enabled reports whether the level is logged.
-func (h *LogHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
+func (h *LogHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
 
 // Handle queues the record. It never blocks and never fails.
 func (h *LogHandler) Handle(_ context.Context, r slog.Record) error {
