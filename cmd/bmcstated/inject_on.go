@@ -20,6 +20,7 @@ import (
 //
 //	BMCSTATE_POINTS=FILE   append a line per point passed: its number and name
 //	BMCSTATE_KILL_AT=N     SIGKILL this process at the N-th point
+//	BMCSTATE_ARM=FILE      count points only while FILE exists
 //	BMCSTATE_SYNC_HANG=FILE   fsync does not return while FILE exists
 //	BMCSTATE_ENGINE_HANG=FILE the engine's loop does not go on while FILE exists
 //
@@ -27,6 +28,7 @@ import (
 // which the process passes them.
 type injection struct {
 	killAt     uint64
+	arm        string
 	points     *os.File
 	syncHang   string
 	engineHang string
@@ -36,7 +38,7 @@ type injection struct {
 
 func newInjection() injection {
 	i := injection{
-		syncHang: os.Getenv("BMCSTATE_SYNC_HANG"), engineHang: os.Getenv("BMCSTATE_ENGINE_HANG"),
+		arm: os.Getenv("BMCSTATE_ARM"), syncHang: os.Getenv("BMCSTATE_SYNC_HANG"), engineHang: os.Getenv("BMCSTATE_ENGINE_HANG"),
 		n: new(atomic.Uint64), mu: new(sync.Mutex),
 	}
 	if s := os.Getenv("BMCSTATE_KILL_AT"); s != "" {
@@ -60,6 +62,9 @@ func newInjection() injection {
 func (i injection) pass(name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.arm != "" && !exists(i.arm) {
+		return
+	}
 	n := i.n.Add(1)
 	if i.points != nil {
 		fmt.Fprintf(i.points, "%d %s\n", n, name)
@@ -98,12 +103,14 @@ func (i injection) fs() history.FS {
 
 // waitGone returns when a file does not exist.
 func waitGone(name string) {
-	for name != "" {
-		if _, err := os.Stat(name); err != nil {
-			return
-		}
+	for name != "" && exists(name) {
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // slowFS is a file system whose fsync hangs on command.
