@@ -137,7 +137,7 @@ func TestEveryFlippedByte(t *testing.T) {
 	tried := 0
 	for _, name := range s.files {
 		for at := range s.data[name] {
-			for _, mask := range []byte{0x01, 0x80, 0xff} {
+			for _, mask := range []byte{0x01, 0xff} {
 				data := slices.Clone(s.data[name])
 				data[at] ^= mask
 				why := fmt.Sprintf("%s byte %d ^ %#x", name, at, mask)

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -226,6 +227,8 @@ func TestHungFsync(t *testing.T) {
 
 		time.Sleep(5 * time.Second)
 		require.NoError(t, r.Void(on))
+		require.NoError(t, r.Void(on+2), "a step cannot be given up")
+		assert.Equal(t, fmt.Sprintf("%d boot-a\n", on), string(fs.Content(run+"/void")))
 
 		// A kill now, in the same and in another boot: the write got through.
 		for boot, want := range map[string]state.Status{"boot-a": state.Interrupted, "boot-b": state.Expired} {
@@ -261,6 +264,7 @@ func TestVoidThatComesTooLate(t *testing.T) {
 	r := open(t, newFS(), "boot-a")
 	one := r.put(t, accept(0, "c", "1", state.HostOn))
 	require.NoError(t, r.Void(one))
+	require.NoError(t, r.Void(r.put(t, step(one, 1, "assert"))))
 	rep := r.reopen(t, "boot-a").rep
 	assert.Equal(t, state.Interrupted, find(t, rep.Requests, one).Status)
 }

@@ -104,6 +104,7 @@ type Log struct {
 	wake    sync.Cond
 	next    uint64 // next sequence
 	queue   []Entry
+	taken   []Entry           // the batch that is being written, or was last
 	drop    func(uint64) bool // a compaction that was asked for
 	closing bool
 	durable uint64              // last durable sequence
@@ -220,8 +221,12 @@ func (l *Log) NotDurable(domain int, request uint64) (NotDurable, error) {
 // directory, so it does (tmpfs) I/O. From then on the request is dead: if it
 // reaches the disk after all the log ends it INTERRUPTED itself, and replay does
 // so in the same boot; another boot ends it EXPIRED. Its caller may be answered
-// when Void has returned, whatever it returned.
+// when Void has returned, whatever it returned. Entries of other kinds cannot be
+// given up: for them Void does nothing.
 func (l *Log) Void(seq uint64) error {
+	if kind, ok := l.kindOf(seq); ok && kind != KindAccepted {
+		return nil
+	}
 	l.opts.Point(PointMarkVoid)
 	err := addMark(l.opts.FS, l.opts.RunDir, voidFile, mark{seq: seq, boot: l.opts.BootID})
 	l.opts.Point(PointMarkedVoid)
@@ -233,6 +238,18 @@ func (l *Log) Void(seq uint64) error {
 		l.interrupt(seq, 0)
 	}
 	return err
+}
+
+// kindOf looks for an entry that is on its way to the disk or has just got there.
+func (l *Log) kindOf(seq uint64) (EntryKind, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, batch := range [][]Entry{l.taken, l.queue} {
+		if n := len(batch); n > 0 && batch[0].Seq <= seq && seq <= batch[n-1].Seq {
+			return batch[seq-batch[0].Seq].Kind, true
+		}
+	}
+	return 0, false
 }
 
 // interrupt ends a voided acceptance that is durable.
@@ -287,6 +304,9 @@ func (l *Log) take() work {
 	}
 	w := work{batch: l.queue, drop: l.drop, last: l.closing}
 	l.queue, l.drop = nil, nil
+	if len(w.batch) > 0 {
+		l.taken = w.batch
+	}
 	return w
 }
 
