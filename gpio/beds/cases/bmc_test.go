@@ -195,3 +195,18 @@ func (b *bmc) valuesOf(t *testing.T, p property) []string {
 	}
 	return values
 }
+
+// awaitLog waits until the daemon's log holds a text.
+func (b *bmc) awaitLog(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := b.try(t, "journalctl -b --no-pager -o cat -u bmcstated | grep -q '"+text+"'")
+		return err == nil
+	}, patience, 100*time.Millisecond, "nothing in the log about %s", text)
+}
+
+// daemonPID returns the daemon's process id.
+func (b *bmc) daemonPID(t *testing.T) string {
+	t.Helper()
+	return b.sh(t, "systemctl show -P MainPID bmcstated")
+}

@@ -10,26 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/bmcstate/bmcstate/gpio/beds/board"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// awaitLog waits until the daemon's log holds a text.
-func (b *bmc) awaitLog(t *testing.T, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		_, err := b.try(t, "journalctl -b --no-pager -o cat -u bmcstated | grep -q '"+text+"'")
-		return err == nil
-	}, patience, 100*time.Millisecond, "nothing in the log about %s", text)
-}
-
-// daemonPID returns the daemon's process id.
-func (b *bmc) daemonPID(t *testing.T) string {
-	t.Helper()
-	return b.sh(t, "systemctl show -P MainPID bmcstated")
-}
 
 // cpuOfDaemon returns the processor time that the daemon has used.
 func (b *bmc) cpuOfDaemon(t *testing.T) time.Duration {
@@ -43,34 +26,6 @@ func (b *bmc) cpuOfDaemon(t *testing.T) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / 100
-}
-
-// TestKilledWhileALineIsPressed: systemd waits 5 s before it starts the daemon
-// again, and the line must not wait that long. The wire is watched on a board
-// that a long press does not switch off.
-func TestKilledWhileALineIsPressed(t *testing.T) {
-	s := on()
-	s.timings["ForceOffPulseMs"] = 30000
-	// Held between pulses, so that the kernel alone would let it go only with
-	// the process; open-ended either way is what --release-lines is for.
-	s.unit = "[Service]\nRestartSec=5s"
-	b, _ := startedBMC(t, s)
-	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = true })
-	b.set(t, chassisRequest, "Off")
-	b.awaitLine(t, "POWER_OUT", true)
-
-	mark := b.board.Mark()
-	died := time.Now()
-	b.sh(t, "kill -KILL "+b.daemonPID(t))
-	b.awaitLine(t, "POWER_OUT", false)
-	assert.Less(t, time.Since(died), 5*time.Second, "released only by the next start")
-	t.Logf("released %v after the kill", time.Since(died).Round(time.Millisecond))
-
-	// P3: the hold of a force-off may be repeated while power reads on; what
-	// P7 forbids is anything before the state is known.
-	b.await(t, hostState, "Running")
-	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = false })
-	require.NotEmpty(t, b.board.Since(mark, "POWER_OUT"))
 }
 
 // TestStoppedDuringAnEdgeBurst: SIGTERM is answered while edges keep coming.

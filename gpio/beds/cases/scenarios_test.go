@@ -40,6 +40,7 @@ func scenarios() []scenario {
 		{"PowerNeverGood", off, powerNeverGood},
 		{"PowerLoss", on, powerLoss},
 		{"RestartUnderARunningHost", on, restartRunning},
+		{"KilledWhilePressing", killable, killedWhilePressing},
 		{"PowerButton", off, powerButton},
 		{"ResetButton", on, resetButton},
 	}
@@ -187,6 +188,7 @@ func powerLoss(t *testing.T, b *bmc) {
 	b.await(t, chassisState, "Off")
 	b.await(t, hostState, "Off")
 	b.await(t, osState, "Inactive")
+	b.awaitLog(t, "[Pp]ower")
 	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"), "nobody asked for power")
 	b.board.Do((*board.Board).GainPower)
 	b.await(t, hostState, "Running")
@@ -202,6 +204,32 @@ func restartRunning(t *testing.T, b *bmc) {
 	assert.Empty(t, b.board.Since(mark, "POWER_OUT"))
 	assert.Empty(t, b.board.Since(mark, "RESET_OUT"))
 	assert.Equal(t, "0", b.get(t, launches))
+}
+
+// killable is started again only 5 s after it died: a line must not stay
+// pressed that long.
+func killable() setup {
+	s := on()
+	s.timings["ForceOffPulseMs"] = 60000
+	s.unit = "[Service]\nRestartSec=5s"
+	return s
+}
+
+// killedWhilePressing is the case for a controller that keeps the level of a line
+// whose owner died. The hold has no effect, so it is still there to be seen.
+func killedWhilePressing(t *testing.T, b *bmc) {
+	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = true })
+	b.set(t, chassisRequest, "Off")
+	b.awaitLine(t, "POWER_OUT", true)
+	pid := b.daemonPID(t)
+	died := time.Now()
+	b.sh(t, "kill -KILL "+pid)
+	b.awaitLine(t, "POWER_OUT", false)
+	took := time.Since(died)
+	t.Logf("released within %v of the kill, the order's way included", took.Round(time.Millisecond))
+	assert.Less(t, took, 5*time.Second, "released only by the next start")
+	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = false })
+	b.await(t, chassisState, "Off") // P3: a hold is repeated while power reads on
 }
 
 // powerButton is pressed by a finger: the board reacts by itself, and the BMC
