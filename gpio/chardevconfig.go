@@ -167,5 +167,8 @@ func (l Line) asIs() uapi.LineConfig { return uapi.LineConfig{Flags: l.polarity(
 func FDName(host int, l Line) string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s\x00%s\x00%d\x00%t", l.Chip, l.Name, l.Offset, l.ActiveLow)
-	return fmt.Sprintf("gpio-%d-%s-%08x", host, l.Signal, h.Sum32())
+	return fmt.Sprintf("%s%s-%08x", FDPrefix(host), l.Signal, h.Sum32())
 }
+
+// FDPrefix is what the [FDName] of every line of a host begins with.
+func FDPrefix(host int) string { return fmt.Sprintf("gpio-%d-", host) }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/queue"
 	"github.com/bmcstate/bmcstate/state/sequence"
@@ -56,7 +57,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 				HistoryMax: cfg.HistoryMax, HistoryTTL: cfg.HistoryTTL, RepeatWindow: cfg.RepeatWindow,
 				PendingTTL: cfg.PendingTTL, RetryInvalid: cfg.RepeatAfterInvalid,
 			},
-			Timings: timings(cfg),
+			Timings: timings(cfg, m.power[d.id]),
 			Options: sequence.Options{ForceAfterGraceful: cfg.ForceAfterOff, StrictRunning: cfg.PostComplete, ForceOffTries: forceOffTries},
 		})
 	}
@@ -67,12 +68,24 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 // power reads on (DESIGN.md P3).
 const forceOffTries = 3
 
-func timings(cfg config.Config) sequence.Timings {
+// timings are the board's where it has a file, else those of --simulate. A
+// gracefulTimeout of our own configuration rules over a board's
+// GracefulPowerOffS, which rules over the default.
+func timings(cfg config.Config, pc *powerconfig.Config) sequence.Timings {
 	t := sequence.DefaultTimings()
-	s := cfg.Simulate.Timings
-	t.PowerPulse, t.ForceOffPulse, t.ResetPulse = s.PowerPulse, s.ForceOffPulse, s.ResetPulse
-	t.PowerCycle, t.PowerOKWatchdog, t.SIOWatchdog = s.PowerCycle, s.PowerOKWatchdog, s.SIOWatchdog
 	t.GracefulTimeout, t.PostTimeout = cfg.GracefulTimeout, cfg.PostTimeout
 	t.ConfirmTimeout, t.ReconcileTimeout = cfg.ConfirmTimeout, cfg.ReconcileTimeout
+	if pc == nil {
+		s := cfg.Simulate.Timings
+		t.PowerPulse, t.ForceOffPulse, t.ResetPulse = s.PowerPulse, s.ForceOffPulse, s.ResetPulse
+		t.PowerCycle, t.PowerOKWatchdog, t.SIOWatchdog = s.PowerCycle, s.PowerOKWatchdog, s.SIOWatchdog
+		return t
+	}
+	p := pc.Timings
+	t.PowerPulse, t.ForceOffPulse, t.ResetPulse = p.PowerPulse, p.ForceOffPulse, p.ResetPulse
+	t.PowerCycle, t.PowerOKWatchdog, t.SIOWatchdog = p.PowerCycle, p.PowerOKWatchdog, p.SIOWatchdog
+	if pc.GracefulSet && !cfg.GracefulSet {
+		t.GracefulTimeout = p.GracefulPowerOff
+	}
 	return t
 }

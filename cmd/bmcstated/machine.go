@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 // machine is what the daemon runs on: its boot, its clock and its boards.
@@ -22,6 +24,8 @@ type machine struct {
 	boot     func() time.Duration
 	domains  []domainOf
 	boards   map[int]engine.Board
+	power    map[int]*powerconfig.Config // of the real boards
+	notify   *systemd.Notifier
 	closers  []func() error
 	runDir   string
 	simulate bool
@@ -37,10 +41,10 @@ type domainOf struct {
 }
 
 // openMachine opens the boards. It touches no line (DESIGN.md P7).
-func openMachine(f flags, cfg config.Config, inj injection, log *slog.Logger) (*machine, error) {
+func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Notifier, log *slog.Logger) (*machine, error) {
 	m := &machine{
-		boot: gpio.BootTime, boards: map[int]engine.Board{}, runDir: f.runDir, simulate: f.simulate,
-		rebooted: make(chan struct{}),
+		boot: gpio.BootTime, boards: map[int]engine.Board{}, power: map[int]*powerconfig.Config{}, notify: notify,
+		runDir: f.runDir, simulate: f.simulate, rebooted: make(chan struct{}),
 	}
 	maps := cfg.Hosts
 	if f.simulate {
@@ -49,7 +53,9 @@ func openMachine(f flags, cfg config.Config, inj injection, log *slog.Logger) (*
 	m.domains = domainsOf(maps)
 	var err error
 	if !f.simulate {
-		m.bootID, err = gpio.BootID()
+		if m.bootID, err = gpio.BootID(); err == nil && cfg.Driven {
+			m.openReal(f, cfg, inj, log)
+		}
 		return m, err
 	}
 	if m.bootID, m.boot, err = gpio.OpenBoot(f.runDir); err != nil {

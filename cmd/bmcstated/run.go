@@ -13,6 +13,7 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 // ownNamesWithin is how long the bus names may wait for the first reading of
@@ -79,7 +80,8 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 		log.Error("lines that an earlier run left asserted could not be released", "err", err)
 	}
 	inj := newInjection()
-	m, err := openMachine(f, cfg, inj, log)
+	notify := systemd.NewNotifier()
+	m, err := openMachine(f, cfg, inj, notify, log)
 	if err != nil {
 		return exitFailure, err
 	}
@@ -87,7 +89,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 	eng, err := engine.New(engine.Options{
 		Config: engineConfig(cfg, m), Boards: m.boards, Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
-		Beat:    inj.beat(nil), Beats: time.Second,
+		Beat:    inj.beat(beat(notify)), Beats: beats(notify),
 	})
 	if err != nil {
 		return exitStorage, err
@@ -116,6 +118,7 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, m *m
 	switch {
 	case err == nil:
 		log.Info("ready")
+		tell(m.notify.Ready("serving"), log)
 	case errors.Is(err, dbus.ErrNameTaken):
 		code = exitNameUsed
 	case ctx.Err() != nil:
@@ -132,9 +135,39 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, m *m
 			code, err = exitBus, fmt.Errorf("the bus is lost: %w", server.Err())
 		}
 	}
+	tell(m.notify.Stopping("stopping"), log)
 	cancel()
 	err = errors.Join(err, <-ended, server.Close())
 	return code, err
+}
+
+// tell logs that systemd was not told something. Nothing depends on it but
+// systemd's own view of the daemon.
+func tell(err error, log *slog.Logger) {
+	if err != nil {
+		log.Warn("systemd was not told", "err", err)
+	}
+}
+
+// beat is the sign of life that the engine's loop gives, and beats its pace.
+func beat(n *systemd.Notifier) func() {
+	if n.WatchdogInterval() == 0 {
+		return nil
+	}
+	var last time.Time
+	return func() {
+		if now := time.Now(); now.Sub(last) >= beats(n) {
+			last = now
+			_ = n.Watchdog() // without it systemd acts: that is what it is for
+		}
+	}
+}
+
+func beats(n *systemd.Notifier) time.Duration {
+	if w := n.WatchdogInterval(); w > 0 {
+		return w / 4
+	}
+	return time.Second
 }
 
 // waitReady waits until the first values are seen, but not for ever: the names

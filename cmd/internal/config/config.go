@@ -35,6 +35,7 @@ type Config struct {
 	AllowedUIDs []uint32 // may write and call methods, besides root and our own uid
 
 	GracefulTimeout  time.Duration // from asking the OS to power off
+	GracefulSet      bool          // the file has gracefulTimeout, which then rules over a board's GracefulPowerOffS
 	ForceAfterOff    bool          // a graceful time-out cuts power ("force"), else it fails
 	ConfirmTimeout   time.Duration // from the last line action to UNKNOWN
 	ReconcileTimeout time.Duration // from UNKNOWN to the end

@@ -34,7 +34,7 @@ func (c *Config) keys() []key {
 		{"repeatAfterInvalid", choice(&c.RepeatAfterInvalid, "stored", "retry")},
 		{"pendingTTL", timeout(&c.PendingTTL)},
 		{"allowedUids", list(&c.AllowedUIDs, 64, func(to *uint32) reader { return integer(to, 0, 1<<32-2) })},
-		{"gracefulTimeout", timeout(&c.GracefulTimeout)},
+		{"gracefulTimeout", noting(&c.GracefulSet, timeout(&c.GracefulTimeout))},
 		{"onGracefulTimeout", choice(&c.ForceAfterOff, "fail", "force")},
 		{"confirmTimeout", timeout(&c.ConfirmTimeout)},
 		{"reconcileTimeout", timeout(&c.ReconcileTimeout)},

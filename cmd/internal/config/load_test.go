@@ -49,7 +49,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		DepthLimit: 6000, Share: 5500, ConnShare: 5400,
 		HistoryMax: 100000, HistoryTTL: 24 * time.Hour, RepeatWindow: time.Minute, RepeatAfterInvalid: true,
 		PendingTTL: 30 * time.Second, AllowedUIDs: []uint32{101, 102},
-		GracefulTimeout: 2 * time.Second, ConfirmTimeout: 3 * time.Second, ReconcileTimeout: 4 * time.Second,
+		GracefulTimeout: 2 * time.Second, GracefulSet: true, ConfirmTimeout: 3 * time.Second, ReconcileTimeout: 4 * time.Second,
 		KnownTimeout: 5 * time.Second, CommitTimeout: 6 * time.Second, HintTTL: 7 * time.Second,
 		RebootWhenOff: true, PostComplete: true, PostTimeout: 8 * time.Second, RetryAttempts: 9,
 		PowerConfigDir: "/etc/power",

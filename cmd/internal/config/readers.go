@@ -69,6 +69,14 @@ func boolean(to *bool) reader {
 	}
 }
 
+// noting remembers that the key is there.
+func noting(there *bool, r reader) reader {
+	return func(d *decoder, field string, n *jsonpos.Node) {
+		*there = true
+		r(d, field, n)
+	}
+}
+
 // text reads a string through parse, which says whether it is allowed.
 func text[T any](to *T, allowed string, parse func(string) (T, error)) reader {
 	return func(d *decoder, field string, n *jsonpos.Node) {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
+	"github.com/bmcstate/bmcstate/dbus/inputs"
+	"github.com/bmcstate/bmcstate/gpio"
+)
+
+// openReal opens the board of every domain whose host has a file of
+// x86-power-control's. Whatever is wrong with one leaves its objects served and
+// its lines alone (DESIGN.md §7).
+func (m *machine) openReal(f flags, cfg config.Config, inj injection, log *slog.Logger) {
+	kept := m.keptFiles(log)
+	for _, d := range m.domains {
+		host, pc := boardFile(cfg.PowerConfigDir, d, log)
+		if pc == nil {
+			continue
+		}
+		c, err := gpio.OpenChardev(gpio.ChardevOptions{
+			RunDir: f.runDir, Host: host, Lines: linesOf(pc), Hook: inj.hook(), Log: log,
+			Inherited: takeHost(kept, host),
+			Store: func(name string, file *os.File) {
+				if err := m.notify.StoreFile(name, file); err != nil {
+					log.Warn("a level-type output may lose its level if the daemon dies", "name", name, "err", err)
+				}
+			},
+		})
+		if err != nil {
+			log.Error("the host is served and not driven", "host", host, "err", err)
+			continue
+		}
+		b := newBoard(withProperties(c, pc, log))
+		m.boards[d.id], m.power[d.id] = b, pc
+		m.closers = append(m.closers, b.Close)
+	}
+	m.forget(kept, log)
+}
+
+// boardFile reads the file of the first host of a domain that has one.
+func boardFile(dir string, d domainOf, log *slog.Logger) (host int, _ *powerconfig.Config) {
+	for _, host := range d.hosts {
+		pc, warnings, err := powerconfig.Load(dir, host)
+		for _, w := range warnings {
+			log.Warn("power configuration", "at", w.String())
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			log.Info("the host has no power configuration: it is served and not driven", "host", host,
+				"file", filepath.Join(dir, powerconfig.FileName(host)))
+		case err != nil:
+			log.Error("the power configuration is wrong: the host is served and not driven", "host", host, "err", err)
+			return host, nil
+		default:
+			if host != d.hosts[len(d.hosts)-1] {
+				log.Warn("several hosts share a chassis: the lines of the first drive them all", "host", host, "hosts", d.hosts)
+			}
+			withoutHalfSIO(&pc, log)
+			return host, &pc
+		}
+	}
+	return 0, nil
+}
+
+// withoutHalfSIO takes SIO inputs away where not all three are there: like
+// x86-power-control we use all or none.
+func withoutHalfSIO(pc *powerconfig.Config, log *slog.Logger) {
+	if pc.HasSIO() {
+		return
+	}
+	for _, name := range []string{powerconfig.SioPowerGood, powerconfig.SioOnControl, powerconfig.SIOS5} {
+		if s, there := pc.Signals[name]; there {
+			log.Warn("a SIO input is ignored: SioPowerGood, SioOnControl and SIOS5 must all be configured", "signal", name, "at", s.At.String())
+			delete(pc.Signals, name)
+		}
+	}
+}
+
+// linesOf returns the lines of a file in the terms of package gpio.
+func linesOf(pc *powerconfig.Config) []gpio.Line {
+	var lines []gpio.Line
+	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
+		s := pc.Signals[name]
+		if s.DBus != nil {
+			continue
+		}
+		lines = append(lines, gpio.Line{
+			Signal: name, Chip: s.Chip, Name: s.Line, Offset: max(s.Offset, 0), ActiveLow: s.ActiveLow,
+			Bias: biases[s.Bias], Drive: drives[s.Drive], Debounce: s.Debounce,
+			Hold: s.Idle == powerconfig.IdleHold && !s.Level, Level: s.Level,
+		})
+	}
+	return lines
+}
+
+var biases = map[powerconfig.Bias]string{
+	powerconfig.BiasDisabled: gpio.BiasDisabled, powerconfig.BiasPullUp: gpio.BiasPullUp, powerconfig.BiasPullDown: gpio.BiasPullDown,
+}
+
+var drives = map[powerconfig.Drive]string{
+	powerconfig.DriveOpenDrain: gpio.DriveOpenDrain, powerconfig.DriveOpenSource: gpio.DriveOpenSource,
+}
+
+// withProperties adds the inputs of Type "DBUS" to a board.
+func withProperties(b gpio.Board, pc *powerconfig.Config, log *slog.Logger) gpio.Board {
+	var list []inputs.Property
+	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
+		if p := pc.Signals[name].DBus; p != nil {
+			list = append(list, inputs.Property{
+				Signal: name, Service: p.Service, Path: p.Path, Interface: p.Interface, Name: p.Name, Match: p.Match,
+			})
+		}
+	}
+	if len(list) == 0 {
+		return b
+	}
+	return joinInputs(b, inputs.New(inputs.Options{Properties: list, Retry: pc.Timings.PropertyRetry, Log: log}))
+}
+
+// keptFiles returns the descriptors that systemd kept over a restart, by name.
+// Where a name is there twice the newer one counts: both are of one line.
+func (m *machine) keptFiles(log *slog.Logger) map[string]*os.File {
+	kept := map[string]*os.File{}
+	for name, files := range m.notify.Files() {
+		if !strings.HasPrefix(name, "gpio-") {
+			log.Warn("systemd passed a descriptor that nothing wants", "name", name)
+			continue
+		}
+		for _, old := range files[:len(files)-1] {
+			_ = old.Close() // another descriptor of the same line
+		}
+		kept[name] = files[len(files)-1]
+	}
+	return kept
+}
+
+// takeHost takes a host's descriptors out of kept. The board closes those that
+// it has no use for.
+func takeHost(kept map[string]*os.File, host int) map[string]*os.File {
+	mine := map[string]*os.File{}
+	for name, f := range kept {
+		if strings.HasPrefix(name, gpio.FDPrefix(host)) {
+			mine[name] = f
+			delete(kept, name)
+		}
+	}
+	return mine
+}
+
+// forget lets go of the descriptors of hosts that are not configured any more.
+func (m *machine) forget(kept map[string]*os.File, log *slog.Logger) {
+	for name, f := range kept {
+		log.Warn("a level-type output that is not configured any more is let go", "name", name)
+		_ = f.Close()
+		if err := m.notify.RemoveFiles(name); err != nil {
+			log.Warn("systemd keeps a descriptor that nothing wants", "name", name, "err", err)
+		}
+	}
+}

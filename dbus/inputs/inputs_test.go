@@ -1,0 +1,134 @@
+package inputs_test
+
+import (
+	"regexp"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/dbus/dbustest"
+	"github.com/bmcstate/bmcstate/dbus/inputs"
+)
+
+const (
+	service = "xyz.openbmc_project.Chassis.Gpios"
+	path    = "/xyz/openbmc_project/chassis/gpios"
+	iface   = "xyz.openbmc_project.Chassis.Gpios"
+)
+
+// gpios is the service that some Arm boards show their lines on.
+type gpios struct{ *prop.Properties }
+
+func serve(t *testing.T, bus *dbustest.Bus, values map[string]any) (gpios, *godbus.Conn) {
+	t.Helper()
+	conn := bus.Connect(t)
+	all := map[string]*prop.Prop{}
+	for name, v := range values {
+		all[name] = &prop.Prop{Value: v, Writable: true, Emit: prop.EmitTrue}
+	}
+	p, err := prop.Export(conn, path, prop.Map{iface: all})
+	require.NoError(t, err)
+	_, err = conn.RequestName(service, godbus.NameFlagDoNotQueue)
+	require.NoError(t, err)
+	return gpios{p}, conn
+}
+
+func property(signal, name string, match *regexp.Regexp) inputs.Property {
+	return inputs.Property{Signal: signal, Service: service, Path: path, Interface: iface, Name: name, Match: match}
+}
+
+func source(t *testing.T, bus *dbustest.Bus, p ...inputs.Property) *inputs.Source {
+	t.Helper()
+	s := inputs.New(inputs.Options{Address: bus.Address, Properties: p, Retry: 50 * time.Millisecond})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// await takes events until one is what is wanted.
+func await(t *testing.T, s *inputs.Source, what string, want func(inputs.Event) bool) {
+	t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		select {
+		case e := <-s.Events():
+			if want(e) {
+				return
+			}
+		case <-late:
+			require.FailNow(t, "no event "+what)
+		}
+	}
+}
+
+func TestReadAsksTheService(t *testing.T) {
+	bus := dbustest.Start(t)
+	g, _ := serve(t, bus, map[string]any{"PGood": true, "Host": "On"})
+	s := source(t, bus, property("PowerOk", "PGood", nil), property("PostComplete", "Host", regexp.MustCompile(`\A(?:On|Up)\z`)))
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap && e.Signal == "PostComplete" })
+
+	got := s.Read(t.Context())
+	assert.Equal(t, map[string]inputs.Level{"PowerOk": {Asserted: true}, "PostComplete": {Asserted: true}}, got)
+	g.SetMust(iface, "PGood", false)
+	g.SetMust(iface, "Host", "Onwards")
+	got = s.Read(t.Context())
+	assert.Equal(t, map[string]inputs.Level{"PowerOk": {}, "PostComplete": {}}, got)
+}
+
+func TestAbsentServiceIsUnknownUntilItComes(t *testing.T) {
+	bus := dbustest.Start(t)
+	s := source(t, bus, property("PowerOk", "PGood", nil))
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap })
+	assert.Error(t, s.Read(t.Context())["PowerOk"].Err)
+	serve(t, bus, map[string]any{"PGood": true})
+	await(t, s, "of the level", func(e inputs.Event) bool { return e.Asserted })
+	assert.Equal(t, inputs.Level{Asserted: true}, s.Read(t.Context())["PowerOk"])
+}
+
+func TestWrongTypeIsUnknown(t *testing.T) {
+	bus := dbustest.Start(t)
+	serve(t, bus, map[string]any{"PGood": "yes", "Host": true})
+	s := source(t, bus, property("PowerOk", "PGood", nil), property("PostComplete", "Host", regexp.MustCompile("On")))
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap && e.Signal == "PostComplete" })
+	for signal, l := range s.Read(t.Context()) {
+		assert.Error(t, l.Err, signal)
+		assert.False(t, l.Asserted)
+	}
+}
+
+// x86-power-control looked at the first property of a signal only.
+func TestEveryPropertyOfASignalIsExamined(t *testing.T) {
+	bus := dbustest.Start(t)
+	_, conn := serve(t, bus, map[string]any{"PGood": false, "PButton": false})
+	s := source(t, bus, property("PowerOk", "PGood", nil), property("PowerButton", "PButton", nil))
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap && e.Signal == "PowerButton" })
+	emit := func(c *godbus.Conn) {
+		require.NoError(t, c.Emit(path, "org.freedesktop.DBus.Properties.PropertiesChanged", iface,
+			map[string]godbus.Variant{"Other": godbus.MakeVariant(1), "PGood": godbus.MakeVariant(true), "PButton": godbus.MakeVariant(true)}, []string{}))
+	}
+	emit(conn)
+	seen := map[string]bool{}
+	await(t, s, "of both", func(e inputs.Event) bool {
+		seen[e.Signal] = seen[e.Signal] || e.Asserted
+		return seen["PowerOk"] && seen["PowerButton"]
+	})
+}
+
+func TestSignalOfAnotherSenderIsNoHint(t *testing.T) {
+	bus := dbustest.Start(t)
+	_, conn := serve(t, bus, map[string]any{"PButton": false})
+	s := inputs.New(inputs.Options{Address: bus.Address, Properties: []inputs.Property{property("PowerButton", "PButton", nil)}, Retry: time.Hour})
+	t.Cleanup(s.Close)
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap })
+	pressed := map[string]godbus.Variant{"PButton": godbus.MakeVariant(true)}
+	released := map[string]godbus.Variant{"PButton": godbus.MakeVariant(false)}
+	stranger := bus.Connect(t)
+	require.NoError(t, stranger.Emit(path, "org.freedesktop.DBus.Properties.PropertiesChanged", iface, pressed, []string{}))
+	require.NoError(t, stranger.BusObject().Call("org.freedesktop.DBus.GetId", 0).Err) // it is on its way
+	require.NoError(t, conn.Emit(path, "org.freedesktop.DBus.Properties.PropertiesChanged", iface, released, []string{}))
+	first := <-s.Events()
+	assert.Equal(t, inputs.Event{Signal: "PowerButton"}, first, "the service's own signal, not the stranger's")
+}
