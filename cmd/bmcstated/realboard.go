@@ -115,9 +115,11 @@ func withProperties(b gpio.Board, pc *powerconfig.Config, log *slog.Logger) gpio
 	var list []inputs.Property
 	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
 		if p := pc.Signals[name].DBus; p != nil {
-			list = append(list, inputs.Property{
-				Signal: name, Service: p.Service, Path: p.Path, Interface: p.Interface, Name: p.Name, Match: p.Match,
-			})
+			in := inputs.Property{Signal: name, Service: p.Service, Path: p.Path, Interface: p.Interface, Name: p.Name}
+			if p.Match != nil {
+				in.Match = p.Match.Match
+			}
+			list = append(list, in)
 		}
 	}
 	if len(list) == 0 {

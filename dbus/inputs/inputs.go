@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"time"
 
@@ -18,7 +17,7 @@ type Property struct {
 	Service, Path, Interface, Name string
 	// Match makes the property a string, which means asserted where it matches.
 	// Nil: a boolean, true means asserted.
-	Match *regexp.Regexp
+	Match func(string) bool
 }
 
 // asserted reads a value.
@@ -30,7 +29,7 @@ func (p *Property) asserted(v any) (bool, error) {
 		}
 	case string:
 		if p.Match != nil {
-			return p.Match.MatchString(v), nil
+			return p.Match(v), nil
 		}
 	}
 	want := "a boolean"
