@@ -145,7 +145,7 @@ func (e *env) output(file string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already after the rename
+	defer func() { _ = os.Remove(tmp.Name()) }() // after the rename there is none
 	err = errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)

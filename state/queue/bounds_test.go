@@ -211,3 +211,17 @@ func TestEvictTrimsToASmallerHistory(t *testing.T) {
 	assert.Equal(t, []uint64{1, 2, 3, 4, 5, 6}, small.q.Evict(small.now))
 	assert.Len(t, small.q.Page(0, 100), 4)
 }
+
+func TestForgottenRecordsAreSweptOutOfTheMiddle(t *testing.T) {
+	d := newDriver(t, queue.Config{HistoryMax: 100, RepeatWindow: time.Second})
+	quiet := d.history(1, 2) // stay at the front
+	loud := d.history(2, 500)
+	page := d.q.Page(0, 1000)
+	require.Len(t, page, 100)
+	assert.Equal(t, quiet, []uint64{page[0].Seq, page[1].Seq})
+	assert.Equal(t, loud[len(loud)-98], page[2].Seq)
+	for _, seq := range loud[:len(loud)-98] {
+		_, ok := d.q.Get(seq)
+		require.False(t, ok)
+	}
+}

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"hash/maphash"
 	"slices"
 	"strconv"
 
@@ -140,8 +139,6 @@ func (o *owner) sort() {
 	o.last.nextFinal = nil
 	o.unsorted = false
 }
-
-func (q *Queue) hash(k state.Key) uint64 { return maphash.Comparable(q.seed, k) }
 
 // index makes r what its key leads to. Of several records with one key (CHECK,
 // FIFO, a repeat after INVALID) that is the newest. A property write needs no

@@ -15,11 +15,9 @@ import (
 // machine drives a queue at random and watches what must always hold.
 type machine struct {
 	*driver
-	cfg      queue.Config
-	final    map[uint64]state.Status
-	launched map[string]int // per key, under a policy that keeps keys
-	answers  map[state.Key]state.Status
-	lastRun  uint64
+	cfg     queue.Config
+	final   map[uint64]state.Status
+	collide bool // every key has the same hash
 }
 
 var anyOperation = rapid.SampledFrom([]state.Operation{
@@ -34,7 +32,10 @@ func TestInvariants(t *testing.T) {
 			HistoryTTL: 1000 * u, RepeatWindow: 60 * u, PendingTTL: 50 * u,
 			RetryInvalid: rapid.Bool().Draw(t, "retry"),
 		}
-		m := &machine{driver: newDriver(t, cfg), cfg: cfg, final: map[uint64]state.Status{}, launched: map[string]int{}}
+		m := &machine{driver: newDriver(t, cfg), cfg: cfg, final: map[uint64]state.Status{}}
+		if m.collide = rapid.Bool().Draw(t, "collide"); m.collide {
+			queue.Collide(m.q)
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"submit":  m.submit,
 			"write":   m.write,
@@ -132,6 +133,9 @@ func (m *machine) drop(t *rapid.T) {
 func (m *machine) restart(t *rapid.T) {
 	old := m.q
 	m.q = queue.New(m.cfg)
+	if m.collide {
+		queue.Collide(m.q)
+	}
 	records := old.Page(0, 1000)
 	for _, r := range rapid.Permutation(records).Draw(t, "order") {
 		age, _ := old.Age(m.now, r.Seq)

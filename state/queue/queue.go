@@ -14,7 +14,7 @@ import (
 type Queue struct {
 	cfg Config
 
-	seed   maphash.Seed
+	hash   func(state.Key) uint64
 	keys   map[uint64]*record // by hash of the key; see record.sameHash
 	order  []*record          // all records by sequence, forgotten ones included
 	gone   int                // how many of order are forgotten
@@ -111,9 +111,10 @@ type Answer struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue {
 	cfg = cfg.WithDefaults()
+	seed := maphash.MakeSeed()
 	return &Queue{
 		cfg:    cfg,
-		seed:   maphash.MakeSeed(),
+		hash:   func(k state.Key) uint64 { return maphash.Comparable(seed, k) },
 		keys:   map[uint64]*record{},
 		owners: map[uint32]*owner{},
 		conns:  map[string]int{},
