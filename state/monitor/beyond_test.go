@@ -75,6 +75,12 @@ func TestSuspension(t *testing.T) {
 		assert.Equal(t, time.Minute, at, "probing goes on")
 		assert.Equal(t, []string{"-", "RESTART"}, g.run("100@60 100@100"))
 	})
+	t.Run("is over before what comes with its expiry", func(t *testing.T) {
+		g := newRig(t, base())
+		g.step(monitor.Suspend{Owner: "bob", For: 100 * time.Second})
+		g.at(100).step(monitor.Died{})
+		assert.Len(t, g.restarts, 1)
+	})
 	t.Run("one owner cannot end another's", func(t *testing.T) {
 		g := newRig(t, base())
 		g.step(monitor.Suspend{Owner: "alice"})
