@@ -143,6 +143,12 @@ func requestCancel(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
+	var seq uint64
+	if !byKey {
+		if seq, err = parseSequence(e, operands[0]); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := e.connect(ctx)
@@ -155,10 +161,6 @@ func requestCancel(ctx context.Context, e *env, args []string) error {
 			return err
 		}
 		return e.cancelled(status)
-	}
-	seq, err := parseSequence(e, operands[0])
-	if err != nil {
-		return err
 	}
 	if err := c.CancelSeq(ctx, *domain, seq); err != nil {
 		return err

@@ -143,8 +143,12 @@ func (e *env) code(err error) int {
 		return exitUsage
 	}
 	fmt.Fprintln(e.stderr, "bmcstatectl:", err)
-	if errors.As(err, &refused) && refusals[refused.Name] {
+	switch {
+	case !errors.As(err, &refused):
+	case refusals[refused.Name]:
 		return exitRefused
+	case refused.Absent():
+		fmt.Fprintln(e.stderr, "bmcstatectl: is bmcstated running, and is this its bus?")
 	}
 	return exitError
 }

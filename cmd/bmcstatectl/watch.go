@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/bmcstate/bmcstate/dbus/client"
@@ -32,11 +33,25 @@ func runWatch(ctx context.Context, e *env, args []string) error {
 			case !ok:
 				return nil
 			}
-			fmt.Fprintln(e.stdout, time.Now().Format("15:04:05.000"), changeLine(change, *full))
+			if *full || telling(change) {
+				fmt.Fprintln(e.stdout, time.Now().Format("15:04:05.000"), changeLine(change, *full))
+			}
 		case <-ctx.Done():
 			return nil // interrupting is how a watch ends
 		}
 	}
+}
+
+// telling leaves out what a reader knows already: that a new object's empty
+// properties are empty, and a request's status a second time in the words of
+// Common.Progress.
+func telling(c client.Change) bool {
+	if c.Kind != client.Changed {
+		return true
+	}
+	v := reflect.ValueOf(c.Value)
+	blank := !v.IsValid() || v.Kind() == reflect.String && v.Len() == 0 || v.Kind() == reflect.Slice && v.Len() == 0
+	return !blank && c.Interface != "xyz.openbmc_project.Common.Progress" && c.Value != uint64(0)
 }
 
 func changeLine(c client.Change, full bool) string {

@@ -29,6 +29,17 @@ func (e *Error) Error() string {
 
 var _ error = (*Error)(nil)
 
+// Absent reports whether the daemon was not on the bus, or left it before it
+// answered.
+func (e *Error) Absent() bool {
+	switch e.Name {
+	case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
+		"org.freedesktop.DBus.Error.NoReply":
+		return true
+	}
+	return false
+}
+
 // Dial connects to the bus at address; empty means $DBUS_SYSTEM_BUS_ADDRESS,
 // then the system bus. The connection closes when ctx ends.
 func Dial(ctx context.Context, address string) (*Client, error) {

@@ -9,33 +9,24 @@ import (
 
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/engine"
 )
-
-// Delivery is one request as it arrived at a queue, whatever became of it.
-type Delivery struct {
-	Arrived time.Duration // boot clock
-	Key     state.Key
-	Op      state.Operation
-	Seq     uint64 // of the request, 0 = refused
-	Repeat  bool   // answered by an older request
-	Delayed bool   // the request became UNKNOWN
-}
 
 // Deliveries returns what arrived at a queue last, repeats and refusals
 // included, oldest first. The daemon keeps it in memory only.
-func (c *Client) Deliveries(ctx context.Context, domain int) ([]Delivery, error) {
+func (c *Client) Deliveries(ctx context.Context, domain int) ([]engine.Delivery, error) {
 	var rows []map[string]godbus.Variant
 	if err := c.queue(ctx, domain, "Deliveries", []any{&rows}); err != nil {
 		return nil, err
 	}
-	all := make([]Delivery, len(rows))
+	all := make([]engine.Delivery, len(rows))
 	for i, row := range rows {
 		values := plain(row)
 		op, ok := openbmc.ParseTransition(field[string](values, "Transition"))
 		if !ok {
 			return nil, fmt.Errorf("delivery %d: unknown transition %q", i, field[string](values, "Transition"))
 		}
-		all[i] = Delivery{
+		all[i] = engine.Delivery{
 			Arrived: time.Duration(field[uint64](values, "Arrived")) * time.Microsecond,
 			Key: state.Key{
 				UID: field[uint32](values, "Uid"), Client: field[string](values, "ClientId"),

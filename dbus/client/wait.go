@@ -59,7 +59,7 @@ func (c *Client) refresh(ctx context.Context, s Submission, o Outcome) (Outcome,
 	now, err := c.Lookup(ctx, s.Domain, s.Client, s.Request)
 	var refused *Error
 	switch {
-	case errors.As(err, &refused) && restarting[refused.Name]:
+	case errors.As(err, &refused) && refused.Absent():
 		return o, nil
 	case err != nil:
 		return o, err
@@ -68,13 +68,6 @@ func (c *Client) refresh(ctx context.Context, s Submission, o Outcome) (Outcome,
 	}
 	now.Repeated = o.Repeated
 	return now, nil
-}
-
-// restarting are the answers of a bus without the daemon.
-var restarting = map[string]bool{
-	"org.freedesktop.DBus.Error.ServiceUnknown": true,
-	"org.freedesktop.DBus.Error.NameHasNoOwner": true,
-	"org.freedesktop.DBus.Error.NoReply":        true,
 }
 
 // concerns reports whether a change may be the end of the request, or the
@@ -87,7 +80,7 @@ func concerns(change Change, domain int, seq uint64) bool {
 		return false
 	default:
 		ours := seq == 0 || change.Path == string(openbmc.RequestPath(domain, seq))
-		return ours && (change.Kind == Removed || change.Property == "Status")
+		return ours && (change.Kind == Removed || change.Interface == openbmc.IfaceRequest && change.Property == "Status")
 	}
 }
 

@@ -26,11 +26,12 @@ const (
 
 // Change is one thing that happened on the bus.
 type Change struct {
-	Kind     ChangeKind
-	Service  string // of Owned and Left
-	Path     string // of the others
-	Property string // of Changed
-	Value    any    // of Changed
+	Kind      ChangeKind
+	Service   string // of Owned and Left
+	Path      string // of the others
+	Interface string // of Changed
+	Property  string // of Changed
+	Value     any    // of Changed
 }
 
 // Watch is a subscription. Its owner calls Close.
@@ -123,7 +124,7 @@ func changes(s *godbus.Signal) []Change {
 		if godbus.Store(s.Body, &iface, &changed, &invalidated) != nil {
 			return nil
 		}
-		return valuesOf(string(s.Path), changed)
+		return valuesOf(string(s.Path), iface, changed)
 	case objectManagerIface + ".InterfacesAdded":
 		var path godbus.ObjectPath
 		var interfaces map[string]map[string]godbus.Variant
@@ -132,7 +133,7 @@ func changes(s *godbus.Signal) []Change {
 		}
 		all := []Change{{Kind: Added, Path: string(path)}}
 		for _, name := range slices.Sorted(maps.Keys(interfaces)) {
-			all = append(all, valuesOf(string(path), interfaces[name])...)
+			all = append(all, valuesOf(string(path), name, interfaces[name])...)
 		}
 		return all
 	case objectManagerIface + ".InterfacesRemoved":
@@ -148,10 +149,10 @@ func changes(s *godbus.Signal) []Change {
 	return nil
 }
 
-func valuesOf(path string, properties map[string]godbus.Variant) []Change {
+func valuesOf(path, iface string, properties map[string]godbus.Variant) []Change {
 	var all []Change
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		all = append(all, Change{Path: path, Property: name, Value: properties[name].Value()})
+		all = append(all, Change{Path: path, Interface: iface, Property: name, Value: properties[name].Value()})
 	}
 	return all
 }
