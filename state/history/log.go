@@ -80,6 +80,8 @@ const (
 	PointSnapRenamed   Point = "snap-renamed"   // it has its name, not durably
 	PointSnapDurable   Point = "snap-durable"   // what it replaces is not removed yet
 	PointSnapCleared   Point = "snap-cleared"   // what it replaces is removed
+	PointTailSynced    Point = "tail-synced"    // a copy of a killed process's last file is synced, not renamed
+	PointTailRenamed   Point = "tail-renamed"   // it has its name, not durably
 	PointMarkVoid      Point = "mark-void"      // a void mark is about to be written
 	PointMarkedVoid    Point = "marked-void"    // it is written
 	PointMarkBarrier   Point = "mark-barrier"   // a barrier is about to be written
@@ -91,6 +93,7 @@ func Points() []Point {
 	return []Point{
 		PointBeforeWrite, PointAfterWrite, PointAfterSync, PointReported,
 		PointSnapWritten, PointSnapSynced, PointSnapRenamed, PointSnapDurable, PointSnapCleared,
+		PointTailSynced, PointTailRenamed,
 		PointMarkVoid, PointMarkedVoid, PointMarkBarrier, PointMarkedBarrier,
 	}
 }

@@ -267,8 +267,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.NoError(t, r.Close())
-	r = open(t, fs, "boot-a", segments(150), func(o *history.Options) {
+	r = open(t, fs.Kill(), "boot-a", segments(150), func(o *history.Options) {
 		o.Point = func(p history.Point) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -166,9 +166,11 @@ func (d *disk) secure(t *tail, closed bool) error {
 	if err := d.writeFile(temp, t.data); err != nil {
 		return err
 	}
+	d.opts.Point(PointTailSynced)
 	if err := d.opts.FS.Rename(d.opts.path(temp), d.opts.path(t.name)); err != nil {
 		return &IOError{Op: "rename", Path: d.opts.path(temp), Err: err}
 	}
+	d.opts.Point(PointTailRenamed)
 	return nil // the caller syncs the directory
 }
 
