@@ -304,3 +304,36 @@ func TestModeChangeReachesAWaitingRestart(t *testing.T) {
 	assert.Equal(t, "WOULD_RESTART", g.result())
 	assert.Empty(t, g.restarts)
 }
+
+func TestRestartByTheServiceManager(t *testing.T) {
+	cfg := base()
+	cfg.RetryCount = 5
+	cfg.Backoff = monitor.Backoff{Min: 10 * time.Second, Max: time.Minute, Factor: 2}
+	cfg.Flap = monitor.FlapConfig{Count: 3, Clear: 1, Window: 10 * time.Minute}
+	g := newRig(t, cfg)
+	g.run("100@0")
+	require.Equal(t, "RESTART", g.res.View().NextAction, "waits for its back-off")
+	g.at(1).step(monitor.Died{Restarted: true})
+	g.tick(60)
+	assert.Empty(t, g.restarts, "the restart that waited is made already")
+	g.step(monitor.Died{Restarted: true, N: 2})
+	assert.True(t, g.res.View().Flapping)
+	assert.EqualValues(t, 3, g.res.Counters().RestartsByOthers)
+}
+
+func TestResetForgivesTheBackoff(t *testing.T) {
+	cfg := base()
+	cfg.Backoff = monitor.Backoff{Min: time.Second, Max: time.Minute, Factor: 10}
+	g := newRig(t, cfg)
+	for _, reset := range []bool{false, true} {
+		g.step(monitor.Died{})
+		at, _ := g.res.NextDeadline()
+		require.Equal(t, time.Second, at-g.now)
+		g.now = at
+		g.step(monitor.Tick{})
+		if reset {
+			return
+		}
+		g.step(monitor.Reset{})
+	}
+}

@@ -76,3 +76,16 @@ func TestForeignSnapshotIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, f.view("unit").FailureSum, "what cannot be is dropped")
 }
+
+func TestSlowRestartDoesNotAgeOverARestartOfTheDaemon(t *testing.T) {
+	cfg := base()
+	cfg.RestartTimeout = time.Hour
+	f := newFleet(t, monitor.Limits{}, cfg)
+	f.silent = true
+	f.step("unit", monitor.Died{})
+	f.at(400).take(f.mon.Tick(f.instant()))
+	g := revive(f, "a", cfg)
+	assert.EqualValues(t, 1, g.at(401).view("unit").RestartsInInterval)
+	assert.Equal(t, []string{"RESTART"}, g.at(470).report("unit", 100))
+	assert.Equal(t, []string{"GIVEOVER"}, g.at(530).report("unit", 100))
+}
