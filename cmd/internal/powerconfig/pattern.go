@@ -185,7 +185,7 @@ func (c *compiler) group(start, depth int) (matcher, error) {
 const maxRepeat = 1000
 
 func (c *compiler) quantified(m matcher) (matcher, error) {
-	least, most := 1, 1
+	var least, most int
 	switch {
 	case c.skip("*"):
 		least, most = 0, math.MaxInt
