@@ -34,6 +34,7 @@ type ResourceSnapshot struct {
 	FlapMarks    []time.Duration `json:"flapMarks,omitempty"`
 	Flapping     bool            `json:"flapping,omitempty"`
 	Frozen       time.Duration   `json:"frozen,omitempty"`
+	RestartSince time.Duration   `json:"restartSince"`       // boot time; −1 = none in flight
 	InFlight     bool            `json:"inFlight,omitempty"` // a restart or escalation decided, its outcome not known
 	Ended        bool            `json:"ended,omitempty"`
 	Quiesced     bool            `json:"quiesced,omitempty"`
@@ -62,15 +63,15 @@ type ResourceSnapshot struct {
 
 // Snapshot returns a copy of what is to survive, as of the last step.
 func (r *Resource) Snapshot() ResourceSnapshot {
-	now, frozen := r.now.Boot, r.frozen
+	since := unset
 	if r.phase == restarting {
-		frozen += now - r.work.since
+		since = r.work.since
 	}
 	return ResourceSnapshot{
 		Name: r.cfg.Name, OperatorOff: r.presence == operatorOff, Absent: r.presence == absent,
 		Suspensions: slices.Clone(r.suspensions),
 		Failures:    slices.Clone(r.hist.failures), Restarts: slices.Clone(r.hist.restarts),
-		FlapMarks: slices.Clone(r.flap.marks), Flapping: r.flap.on, Frozen: frozen,
+		FlapMarks: slices.Clone(r.flap.marks), Flapping: r.flap.on, Frozen: r.frozen, RestartSince: since,
 		InFlight: r.phase == restarting || r.phase == escalating || r.pending != nil, Ended: r.phase == ended,
 		Quiesced: r.quiesced, QuiesceDone: r.escalation.quiesceDone, EscalateKind: r.escalation.kind,
 		Denials: r.escalation.denials, DeniedAt: r.escalation.deniedAt,
@@ -100,6 +101,9 @@ func (r *Resource) restore(s ResourceSnapshot) {
 	r.flap = flap{slices.DeleteFunc(newest(s.FlapMarks), func(t time.Duration) bool { return t > now }), s.Flapping}
 	slices.Sort(r.flap.marks)
 	r.frozen = min(max(s.Frozen, 0), now)
+	if s.RestartSince != unset { // it lasted at most until now: nothing has aged meanwhile
+		r.frozen += max(now-s.RestartSince, 0)
+	}
 	r.suspensions = slices.Clone(s.Suspensions)
 	r.restorePhase(s)
 	r.escalation.kind, r.escalation.denials = s.EscalateKind, max(s.Denials, 0)
