@@ -51,7 +51,7 @@ func (c *Core) refuse(reply func(Answer), r *Refusal) {
 
 // admit decides about a delivery and journals what it accepts.
 func (d *domain) admit(dl queue.Delivery, reply func(Answer)) {
-	if d.barrier != 0 && dl.Op.Raising() {
+	if d.barrier != 0 && dl.Op.Raising() && !d.q.Repeats(dl) {
 		d.core.refuse(reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
 		return
 	}
@@ -123,9 +123,7 @@ func (d *domain) accepted(seq uint64, err error) {
 		d.answerAll(seq, unavailable(err))
 		return
 	}
-	if d.barrier == seq {
-		d.barrier, d.retryAt = 0, 0
-	}
+	d.recorded(seq)
 	d.durable(seq)
 }
 

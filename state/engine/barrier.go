@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -55,6 +56,9 @@ func (d *domain) goWithoutJournal(seq uint64) {
 		return
 	}
 	d.barrier, d.barrierUp, d.barrierAt = seq, false, 0
+	if !slices.Contains(d.owed, seq) {
+		d.owed = append(d.owed, seq)
+	}
 	d.core.emit(barrierEffect{d.cfg.ID, seq})
 }
 
@@ -76,15 +80,25 @@ func (d *domain) barred(ev barred) {
 	}
 }
 
-// rewrite writes the record of the barrier's request again.
+// rewrite writes again the records that the journal did not take.
 func (d *domain) rewrite() {
 	d.retryAt = d.boot() + retryRecord
-	req, ok := d.q.Get(d.barrier)
-	if !ok || d.core.waiting(waitAccept, d.barrier) {
-		return
+	for _, seq := range d.owed {
+		req, ok := d.q.Get(seq)
+		if !ok || d.core.waiting(waitAccept, seq) {
+			continue
+		}
+		d.core.append(history.Entry{Kind: history.KindAccepted, Domain: d.cfg.ID, Request: seq, Accepted: req},
+			wait{what: waitAccept, domain: d, request: seq})
 	}
-	d.core.append(history.Entry{Kind: history.KindAccepted, Domain: d.cfg.ID, Request: req.Seq, Accepted: req},
-		wait{what: waitAccept, domain: d, request: req.Seq})
+}
+
+// recorded takes note that the journal has a power off that went ahead of it.
+func (d *domain) recorded(seq uint64) {
+	d.owed = slices.DeleteFunc(d.owed, func(s uint64) bool { return s == seq })
+	if len(d.owed) == 0 {
+		d.barrier, d.retryAt = 0, 0
+	}
 }
 
 // refusedByBarrier ends a raising request that waits behind a power off that is

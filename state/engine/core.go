@@ -28,6 +28,7 @@ type Core struct {
 	bmc     bmc
 	waits   map[uint64]wait // by journal entry: who waits for it
 	unsaved []history.Entry // final statuses and values that the journal refused
+	saveAt  time.Duration   // when they are tried again, 0 = there are none
 	probes  uint64          // last probe id given
 	last    uint64          // last entry appended
 
@@ -111,6 +112,9 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 // publishes and answers.
 func (c *Core) settle() {
 	c.overdueCommits()
+	if c.saveAt != 0 && c.now.Boot >= c.saveAt {
+		c.saveAgain()
+	}
 	for _, d := range c.domains {
 		d.advance()
 	}
@@ -132,6 +136,9 @@ func (c *Core) NextDeadline() time.Duration {
 	next := time.Duration(math.MaxInt64)
 	for _, d := range c.domains {
 		next = min(next, d.nextDeadline())
+	}
+	if c.saveAt != 0 {
+		next = min(next, c.saveAt)
 	}
 	return min(next, c.commitDue, c.bmc.nextDeadline())
 }
@@ -203,6 +210,7 @@ func (c *Core) resolve(w wait, seq uint64, err error) {
 	case waitRecord:
 		if err != nil {
 			c.unsaved = append(c.unsaved, w.entry)
+			c.saveAt = c.now.Boot + retryRecord
 		}
 	}
 	for _, also := range w.also {
@@ -213,7 +221,7 @@ func (c *Core) resolve(w wait, seq uint64, err error) {
 // saveAgain writes what an earlier failure kept from the journal.
 func (c *Core) saveAgain() {
 	again := c.unsaved
-	c.unsaved = nil
+	c.unsaved, c.saveAt = nil, 0
 	for _, e := range again {
 		c.append(e, wait{what: waitRecord, request: e.Request})
 	}
@@ -221,7 +229,7 @@ func (c *Core) saveAgain() {
 
 func (c *Core) commitDeadline(w wait) time.Duration {
 	unwaited := w.what == waitRecord && len(w.also) == 0
-	ahead := w.domain != nil && w.domain.barrier == w.request && w.request != 0
+	ahead := w.domain != nil && slices.Contains(w.domain.owed, w.request)
 	if unwaited || ahead {
 		return math.MaxInt64
 	}

@@ -35,6 +35,7 @@ type domain struct {
 	preempt   uint64        // Chassis Off that takes over as soon as no pulse is asserted
 	barrierAt time.Duration // when that Off goes ahead without the journal; 0 = never
 	barrier   uint64        // request that went ahead of the journal and is not in it yet
+	owed      []uint64      // power offs that the journal has not taken yet
 	barrierUp bool          // its barrier has been written
 	retryAt   time.Duration // when the barrier's record is written again
 	press     openPress

@@ -18,6 +18,7 @@ import (
 // as told, and a board with a host on it. Nothing waits and nothing is random.
 type rig struct {
 	t    *testing.T
+	fail require.TestingT // t, or the random test's own
 	core *Core
 	now  state.Instant
 
@@ -36,7 +37,8 @@ type rig struct {
 	plant  plant
 	pulses []pulsed
 	blind  error // readings fail
-	split  int   // so many settled readings contradict themselves
+	edges  []powerEdge
+	split  int // so many settled readings contradict themselves
 
 	// What was shown.
 	host     []state.Host
@@ -54,6 +56,12 @@ type event struct {
 	at    time.Duration
 	plant bool // the board's own: goes on while no daemon lives
 	do    func()
+}
+
+// powerEdge is a change of power good.
+type powerEdge struct {
+	at time.Duration
+	on bool
 }
 
 type pulsed struct {
@@ -80,7 +88,7 @@ func quickTimings() sequence.Timings {
 
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r := &rig{
-		t: t, requests: map[uint64]state.Request{}, held: map[string]int{},
+		t: t, fail: t, requests: map[uint64]state.Request{}, held: map[string]int{},
 		now:    state.Instant{Boot: time.Minute, Wall: time.Unix(1_700_000_000, 0)},
 		levels: state.Levels{PowerGood: state.LevelOff, PostComplete: state.LevelOff},
 		plant: plant{powerGood: 300 * time.Millisecond, post: 500 * time.Millisecond, guest: 2 * time.Second,
@@ -106,7 +114,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 // was killed comes back; another boot starts the boot clock anew.
 func (r *rig) restart(sameBoot bool) {
 	cfg := r.core.cfg
-	boot := "boot"
+	boot := r.boot()
 	if !sameBoot {
 		boot = fmt.Sprintf("boot%d", len(r.journal))
 		shift := r.now.Boot - time.Second
@@ -116,10 +124,10 @@ func (r *rig) restart(sameBoot bool) {
 		r.now.Boot = time.Second
 	}
 	r.waiting, r.requests, r.host, r.chassis = nil, map[uint64]state.Request{}, nil, nil
-	r.held = map[string]int{}
+	r.held, r.edges = map[string]int{}, nil
 	picture := history.Fold(r.durable)
 	r.core = NewCore(cfg, r)
-	require.Empty(r.t, r.core.Recover(r.now, &picture, boot))
+	require.Empty(r.fail, r.core.Recover(r.now, &picture, boot))
 	r.bootID = boot
 	r.step(tick{})
 }
@@ -221,7 +229,7 @@ func (r *rig) carryOut(e Effect) {
 		r.signals = append(r.signals, e.request)
 	case removeRequest:
 		_, ok := r.requests[e.seq]
-		require.True(r.t, ok, "request %d was no object", e.seq)
+		require.True(r.fail, ok, "request %d was no object", e.seq)
 		delete(r.requests, e.seq)
 	}
 }
@@ -255,7 +263,7 @@ func (r *rig) pass(d time.Duration) {
 			before := r.core.NextDeadline()
 			r.step(tick{})
 			if r.core.NextDeadline() == before && before <= r.now.Boot && len(r.plan) == 0 {
-				require.FailNow(r.t, "the core wants a tick at once, for ever")
+				require.FailNow(r.fail, "the core wants a tick at once, for ever")
 			}
 			continue
 		}
@@ -282,12 +290,13 @@ func (r *rig) pulse(e pulseEffect) {
 		return
 	}
 	if r.held[e.signal] != 0 && !e.takeOver {
-		require.FailNow(r.t, "two pulses at once on "+e.signal)
+		require.FailNow(r.fail, "two pulses at once on "+e.signal)
 	}
 	id := len(r.pulses) + 1
 	from := r.now.Boot
 	if r.held[e.signal] != 0 {
 		from = r.pulses[r.held[e.signal]-1].from
+		r.pulses[r.held[e.signal]-1].to = r.now.Boot // goes on as the new one
 	}
 	r.pulses = append(r.pulses, pulsed{e.signal, from, math.MaxInt64, e})
 	r.held[e.signal] = id
@@ -355,6 +364,7 @@ func (r *rig) set(change func(*state.Levels)) {
 	before := r.levels
 	change(&r.levels)
 	if r.levels.PowerGood != before.PowerGood {
+		r.edges = append(r.edges, powerEdge{r.now.Boot, r.levels.PowerGood == state.LevelOn})
 		r.step(edge{0, "PowerOk", r.levels.PowerGood == state.LevelOn})
 	}
 	if r.levels.PostComplete != before.PostComplete {
@@ -385,7 +395,7 @@ func (r *rig) submit(client, request string, op state.Operation) *reply {
 	return p
 }
 
-func (p *reply) take(t *testing.T) func(Answer) {
+func (p *reply) take(t require.TestingT) func(Answer) {
 	return func(a Answer) {
 		require.False(t, p.got, "answered twice")
 		p.answer, p.got = a, true
@@ -394,7 +404,7 @@ func (p *reply) take(t *testing.T) func(Answer) {
 
 func (r *rig) status(seq uint64) state.Status {
 	req, ok := r.core.domains[0].q.Get(seq)
-	require.True(r.t, ok, "request %d is known", seq)
+	require.True(r.fail, ok, "request %d is known", seq)
 	return req.Status
 }
 

@@ -167,6 +167,15 @@ func (q *Queue) admit(now state.Instant, d *Delivery, nextSeq func() uint64) Ans
 	return a
 }
 
+// Repeats reports whether a delivery would be answered from a record, and
+// changes nothing.
+func (q *Queue) Repeats(d Delivery) bool {
+	if d.Property {
+		return q.joinable(&d) != nil
+	}
+	return q.cfg.Policy.Keys() && q.lookup(d.Key) != nil
+}
+
 // joinable returns the request that the property write d repeats, nil if it is
 // a new intent. Only the newest unfinished request of the domain counts:
 // anything older was followed by another wish.
