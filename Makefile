@@ -50,7 +50,7 @@ race: test
 
 ## lint: golangci-lint, the rule of the journal's tokens, and that the rules bite
 lint: $(GOLANGCI)-$(GOLANGCI_VERSION)
-	$< run --build-tags=$(TAGS) ./...
+	$< run --allow-parallel-runners --build-tags=$(TAGS) ./...
 	go run ./.ci/durable.go
 	.ci/lint-bites $<
 
