@@ -209,8 +209,7 @@ func (d *domain) takeOver() {
 	if !on && !powerUp {
 		return // nothing to cut: judged as the head, which it is now
 	}
-	d.launch(req, state.VerdictCutPower, powerUp)
-	d.run.takeOver = held
+	d.launch(req, state.VerdictCutPower, powerUp, held)
 }
 
 // journalClaim records that a uid joined a request, or gave it up.

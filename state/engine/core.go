@@ -27,6 +27,7 @@ type Core struct {
 	domains []*domain
 	bmc     bmc
 	waits   map[uint64]wait // by journal entry: who waits for it
+	voiding map[uint64]wait // likewise, given up and being marked void
 	unsaved []history.Entry // final statuses and values that the journal refused
 	saveAt  time.Duration   // when they are tried again, 0 = there are none
 	probes  uint64          // last probe id given
@@ -58,7 +59,7 @@ const (
 // NewCore returns a core that knows nothing yet of the levels. Call
 // [Core.Recover] before the first Step.
 func NewCore(cfg Config, j Journal) *Core {
-	c := &Core{cfg: cfg, journal: j, waits: map[uint64]wait{}, commitDue: math.MaxInt64}
+	c := &Core{cfg: cfg, journal: j, waits: map[uint64]wait{}, voiding: map[uint64]wait{}, commitDue: math.MaxInt64}
 	for _, dc := range cfg.Domains {
 		c.domains = append(c.domains, newDomain(c, dc))
 	}
@@ -96,6 +97,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.domain(ev.domain).acted(ev)
 	case committed:
 		c.committed(ev)
+	case voided:
+		c.voided(ev)
 	case barred:
 		c.domain(ev.domain).barred(ev)
 	case rebootFailed:
@@ -257,10 +260,18 @@ func (c *Core) overdueCommits() {
 		return
 	}
 	slices.Sort(void)
-	c.emit(voidEffect{void})
 	for _, seq := range void {
-		w := c.waits[seq]
+		c.voiding[seq] = c.waits[seq]
 		delete(c.waits, seq)
+	}
+	c.emit(voidEffect{void})
+}
+
+// voided tells those whose entries are marked void now.
+func (c *Core) voided(ev voided) {
+	for _, seq := range ev.entries {
+		w := c.voiding[seq]
+		delete(c.voiding, seq)
 		c.resolve(w, seq, errStorageHangs)
 	}
 }

@@ -258,7 +258,7 @@ func (d *domain) judged(agreed bool) {
 	case v == state.VerdictInvalid:
 		d.finish(seq, state.Invalid, fmt.Sprintf("%s makes no sense while the power is off", req.Op))
 	default:
-		d.launch(req, v, false)
+		d.launch(req, v, false, false)
 	}
 }
 

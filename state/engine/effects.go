@@ -64,7 +64,7 @@ type (
 		request uint64
 	}
 	// voidEffect marks entries whose commit hangs, so that a replay does not
-	// run them.
+	// run them; a [voided] event answers.
 	voidEffect struct{ entries []uint64 }
 	// rebootEffect restarts the BMC.
 	rebootEffect struct {
@@ -147,6 +147,8 @@ type (
 		request uint64
 		err     error
 	}
+	// voided says that entries are marked void.
+	voided struct{ entries []uint64 }
 	// acted says that a pulse has ended.
 	acted struct {
 		domain  int
@@ -168,6 +170,7 @@ func (seen) isEvent()         {}
 func (edge) isEvent()         {}
 func (committed) isEvent()    {}
 func (barred) isEvent()       {}
+func (voided) isEvent()       {}
 func (acted) isEvent()        {}
 func (rebootFailed) isEvent() {}
 func (tick) isEvent()         {}

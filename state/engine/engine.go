@@ -363,6 +363,7 @@ func (e *Engine) void(eff voidEffect) {
 	if err := errors.Join(errs...); err != nil {
 		e.opts.Log.Error("requests that were refused could not be marked void", "err", err)
 	}
+	e.Post(voided(eff))
 }
 
 func (e *Engine) reboot(eff rebootEffect) {

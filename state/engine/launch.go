@@ -59,8 +59,9 @@ func (r *launch) driven() bool { return r.moved || r.pulsing != "" }
 
 func (r *launch) current() *sequence.Step { return &r.plan.Steps[r.step] }
 
-// launch starts the transition that a verdict calls for.
-func (d *domain) launch(req state.Request, v state.Verdict, powerUp bool) {
+// launch starts the transition that a verdict calls for. held says that a press
+// of the power button is to become its first hold.
+func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) {
 	if err := d.q.Start(d.now(), req.Seq); err != nil {
 		panic(fmt.Sprintf("engine: launch %d: %v", req.Seq, err))
 	}
@@ -68,7 +69,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp bool) {
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),
-		seen: sequence.Seen{Levels: d.levels},
+		seen: sequence.Seen{Levels: d.levels}, takeOver: held,
 	}
 	d.takeAttempt(req)
 	d.setRestartCause(req)

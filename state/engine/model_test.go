@@ -82,6 +82,16 @@ func (m *model) look() {
 	}
 }
 
+// restart crashes the daemon. What it had seen since a launch is lost, so
+// nothing joins a request that ran.
+func (m *model) restart(sameBoot bool) {
+	m.look()
+	for _, a := range m.all {
+		a.contrary = a.contrary || a.status == state.Running || a.status == state.Unknown
+	}
+	m.r.crash(sameBoot)
+}
+
 // lookContrary notes that power moved against a running request that does not
 // pass through off by itself.
 func (m *model) lookContrary(a *asked) {
@@ -327,8 +337,8 @@ func TestModel(t *testing.T) {
 			"later": func(rt *rapid.T) { r.pass(time.Duration(rapid.IntRange(1, 200).Draw(rt, "s")) * time.Second) },
 			"button": func(rt *rapid.T) {
 				m.look()
-				if n := m.newest(); n != nil && n.status == state.Running {
-					n.contrary = true
+				for _, a := range m.all {
+					a.contrary = a.contrary || a.status == state.Running
 				}
 				r.step(edge{0, "PowerButton", true})
 			},
@@ -350,7 +360,7 @@ func TestModel(t *testing.T) {
 				if r.commit != nil {
 					return // what a failing disk holds is the journal's own test
 				}
-				r.crash(true)
+				m.restart(true)
 				r.pass(100 * time.Millisecond)
 			},
 			"boot": func(rt *rapid.T) {
@@ -358,7 +368,7 @@ func TestModel(t *testing.T) {
 					return
 				}
 				offs = nil
-				r.crash(false)
+				m.restart(false)
 				r.pass(100 * time.Millisecond)
 			},
 			"": func(*rapid.T) {

@@ -71,6 +71,7 @@ func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
 		d.touch(r.Seq)
 	default:
 		d.touch(r.Seq)
+		d.q.Contrary(r.Seq) // what was seen before the restart is not known
 		d.recovered = append(d.recovered, recovered{*r, sameBoot, d.boot() + d.core.cfg.Times.Known})
 	}
 }

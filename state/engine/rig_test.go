@@ -212,6 +212,8 @@ func (r *rig) carryOut(e Effect) {
 		r.pulse(e)
 	case releaseEffect:
 		r.release(e.signal)
+	case voidEffect:
+		r.after(0, func() { r.step(voided(e)) })
 	case barrierEffect:
 		r.after(0, func() { r.step(barred{e.domain, e.request, nil}) })
 	case rebootEffect:
