@@ -40,7 +40,7 @@ timeout --foreground -k 5 "${BED_TIMEOUT:-420}" nice -n 10 qemu-system-x86_64 \
   -machine pc -accel tcg,tb-size=512 -icount shift=2,sleep=off -cpu Nehalem -smp 1 -m 1024 \
   -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
   -append "console=ttyS0 rdinit=/lib/systemd/systemd quiet loglevel=4 systemd.show_status=0 \
-panic=-1 cryptomgr.notests apparmor=0 audit=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on" \
+panic=-1 cryptomgr.notests apparmor=0 selinux=0 audit=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on" \
   </dev/null 2>&1 | sed -u 's/\r$//' | tee "$CACHE/bed1.log" || true
 
 say "bed 1 took $((SECONDS - began)) s; the output is in $CACHE/bed1.log"

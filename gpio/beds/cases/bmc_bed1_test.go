@@ -38,7 +38,7 @@ func localBMC(t *testing.T, s setup) (*bmc, *chip) {
 	if s.on {
 		server.GainPower()
 	}
-	b := &bmc{board: board.NewPlayer(server, board.Stock(), c, lookEvery), run: shell}
+	b := &bmc{board: board.NewPlayer(server, board.Stock(), c, lookEvery), run: shell, record: recorded}
 	require.NoError(t, b.board.Redrive())
 	require.NoError(t, b.board.Step())
 
@@ -60,6 +60,12 @@ func startedBMC(t *testing.T, s setup) (*bmc, *chip) {
 	return b, c
 }
 
+// recorded is empty while nothing is watched.
+func recorded() string {
+	text, _ := os.ReadFile(watched)
+	return string(text)
+}
+
 func shell(ctx context.Context, order string) (string, error) {
 	output, err := exec.CommandContext(ctx, "/bin/sh", "-c", order).CombinedOutput()
 	text := strings.TrimRight(string(output), "\n")
@@ -71,9 +77,9 @@ func shell(ctx context.Context, order string) (string, error) {
 
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
+		verdict(s.name, t.Run(s.name, func(t *testing.T) {
 			b, _ := startedBMC(t, s.setup())
 			s.run(t, b)
-		})
+		}))
 	}
 }

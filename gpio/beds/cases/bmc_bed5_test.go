@@ -51,7 +51,7 @@ func boot(t *testing.T) *machine {
 		"-accel", "tcg,thread=multi,tb-size=512", "-nodefaults", "-display", "none",
 		"-kernel", os.Getenv("BED5_KERNEL"), "-initrd", dir+"/initrd", "-dtb", dir+"/bmc.dtb",
 		"-append", "console=ttyS4,115200n8 rdinit=/lib/systemd/systemd quiet loglevel=4 panic=-1 systemd.show_status=0 "+
-			"random.trust_bootloader=on cryptomgr.notests apparmor=0 audit=0",
+			"random.trust_bootloader=on cryptomgr.notests apparmor=0 selinux=0 audit=0",
 		"-drive", "if=sd,index=2,format=raw,file="+dir+"/var.img",
 		"-qmp", "unix:"+dir+"/qmp,server=on,wait=off",
 		"-serial", "stdio", "-serial", "unix:"+dir+"/agent,server=on,wait=off")
@@ -119,7 +119,7 @@ func TestBMC(t *testing.T) {
 	b := m.bmc()
 	t.Run("Wires", func(t *testing.T) { wires(t, m) })
 	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
+		verdict(s.name, t.Run(s.name, func(t *testing.T) {
 			setup := s.setup()
 			m.board.Do(func(x *board.Board) {
 				x.Guest, x.Faults = board.GuestObeys, board.Faults{}
@@ -130,7 +130,7 @@ func TestBMC(t *testing.T) {
 			})
 			b.start(t, setup)
 			s.run(t, b)
-		})
+		}))
 	}
 	t.Run("BMCReboot", func(t *testing.T) { bmcReboot(t, m) })
 }

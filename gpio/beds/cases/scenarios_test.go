@@ -3,6 +3,7 @@
 package cases
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -44,6 +45,16 @@ func scenarios() []scenario {
 		{"PowerButton", off, powerButton},
 		{"ResetButton", on, resetButton},
 	}
+}
+
+// verdict says at once how a case ended: the testing package keeps that to
+// itself until the last of its siblings is through.
+func verdict(name string, passed bool) {
+	word := "FAIL"
+	if passed {
+		word = "PASS"
+	}
+	fmt.Printf("BED-CASE %s %s\n", word, name)
 }
 
 // about says that a width is what was asked for: never shorter than the board
