@@ -15,15 +15,24 @@ import (
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
 	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
-// sequences is how many random histories the model test runs.
-const sequences = "10000"
+// sequences is how many random histories the model test runs; under the race
+// detector only some, as one goroutine has no races.
+const (
+	sequences     = "10000"
+	raceSequences = "200"
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	checks := sequences
+	if statetest.Race {
+		checks = raceSequences
+	}
 	if !isSet("rapid.checks") {
-		_ = flag.Set("rapid.checks", sequences)
+		_ = flag.Set("rapid.checks", checks)
 	}
 	os.Exit(m.Run())
 }

@@ -52,9 +52,7 @@ var rules = []struct {
 // TestEachRuleIsNeeded takes each rule out of a build of its own; the model
 // test must then fail.
 func TestEachRuleIsNeeded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a test binary per rule")
-	}
+	statetest.PlainOnly(t)
 	require.Len(t, rules, 10)
 	for _, rule := range rules {
 		t.Run(rule.name, func(t *testing.T) {

@@ -84,3 +84,13 @@ func write(t testing.TB, name string, text []byte) {
 		t.Fatal(err)
 	}
 }
+
+// PlainOnly skips a test under the race detector: it is slow, its work is done
+// in other processes or by one goroutine, and make test runs it without the
+// detector too.
+func PlainOnly(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("runs in the pass without the race detector")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/client"
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // trial is an operation and what the wires may show of it at most.
@@ -216,6 +217,7 @@ func (w *world) checkPublished(bool) error {
 // TestEveryCrashPoint kills the daemon at every point of every operation, in
 // the same boot and in another.
 func TestEveryCrashPoint(t *testing.T) {
+	statetest.PlainOnly(t)
 	bin, err := soundBinary()
 	require.NoError(t, err)
 	var tried atomic.Int64

@@ -70,6 +70,7 @@ var faults = []planted{
 // TestPlantedFaultsAreFound: each fault, put into a build of its own, breaks a
 // promise that the checks see.
 func TestPlantedFaultsAreFound(t *testing.T) {
+	statetest.PlainOnly(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/client"
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 func (w *world) hangStorage() { require.NoError(w.t, os.WriteFile(w.hang, nil, 0o600)) }
@@ -20,6 +21,7 @@ func (w *world) freeStorage() { require.NoError(w.t, os.Remove(w.hang)) }
 // refused after commitTimeout, a Chassis Off reaches the line all the same, and
 // a restart finds each of them as it was told.
 func TestAHungDisk(t *testing.T) {
+	statetest.PlainOnly(t)
 	bin, err := soundBinary()
 	require.NoError(t, err)
 	w := newWorld(t, bin, true)
@@ -77,6 +79,7 @@ func TestAHungDisk(t *testing.T) {
 // TestOffOutlivesItsBarrier: what was queued before a Chassis Off that went
 // ahead of the journal does not come back to life.
 func TestOffOutlivesItsBarrier(t *testing.T) {
+	statetest.PlainOnly(t)
 	bin, err := soundBinary()
 	require.NoError(t, err)
 	require.NoError(t, offOutlivesItsBarrier(t, bin))
