@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,41 +145,38 @@ func TestABadClientDisturbsNobody(t *testing.T) {
 	require.Equal(t, uint64(6), d.launches())
 }
 
+// TestSubmitRepeatsAnswerTheStoredStatus uses busctl alone, as an operator does.
 func TestSubmitRepeatsAnswerTheStoredStatus(t *testing.T) {
-	d := boot(t, "")
-	queue := d.conn.Object(queueName, queuePath)
-	submit := func(request, transition string) (status string, object godbus.ObjectPath, repeated bool, err error) {
-		err = queue.Call(queueName+".Submit", 0, "test-1", request, shorts.Replace(transition), map[string]godbus.Variant{}).
-			Store(&status, &object, &repeated)
-		return
+	d := boot(t, `{"simulate": {"timings": {"powerGoodDelay": "3s", "powerOKWatchdog": "30s"}}}`)
+	submit := func(request, transition string) string {
+		return d.bus.Busctl(t, "call", queueName, queuePath, queueName, "Submit", "sssa{sv}", "test-1", request, shorts.Replace(transition), "0")
 	}
-	check := func(want string, wantRepeated bool) {
+	check := func(request, transition, status string, repeated bool) {
 		t.Helper()
-		status, _, repeated, err := submit("a", "HT.On")
-		require.NoError(t, err)
-		require.Equal(t, "xyz.openbmc_project.State.TransitionRequest.Status."+want, status)
-		require.Equal(t, wantRepeated, repeated)
+		out := submit(request, transition)
+		require.True(t, strings.HasPrefix(out, `sob "xyz.openbmc_project.State.TransitionRequest.Status.`+status+`" "`), out)
+		require.True(t, strings.HasSuffix(out, fmt.Sprint(" ", repeated)), out)
 	}
-	status, object, repeated, err := submit("a", "HT.On")
-	require.NoError(t, err)
-	require.False(t, repeated)
-	require.Contains(t, status, "Running")
-	require.Contains(t, string(object), queuePath+"/request/")
-	check("Running", true)
+	require.Contains(t, submit("a", "HT.On"), queuePath+"/request/")
+	check("a", "HT.On", "Running", true)
+	check("b", "HT.Off", "Pending", false)
+	check("b", "HT.Off", "Pending", true)
+	require.Equal(t, uint64(1), d.launches())
 	d.untilHost("Running")
+	d.untilHost("Off")
 	d.idle()
-	check("Success", true)
+	check("a", "HT.On", "Success", true)
+	check("b", "HT.Off", "Success", true)
 	require.Zero(t, d.stop())
 	d.start()
-	check("Success", true)
-	require.Equal(t, uint64(1), d.launches())
-	_, _, _, err = submit("a", "HT.Off")
-	require.Equal(t, queueName+".Error.IdConflict", errorName(err))
-	status, object, _, err = submit("b", "HT.On")
-	require.NoError(t, err)
-	require.Contains(t, status, "Noop")
-	require.Equal(t, godbus.ObjectPath("/"), object)
-	require.Equal(t, uint64(1), d.launches())
+	check("a", "HT.On", "Success", true)
+	check("b", "HT.Off", "Success", true)
+	require.Equal(t, uint64(2), d.launches())
+	out := d.bus.Run(t, "busctl", "--system", "call", queueName, queuePath, queueName, "Submit", "sssa{sv}", "test-1", "a", shorts.Replace("HT.Off"), "0")
+	require.NotZero(t, out.Exit)
+	require.Contains(t, out.Stderr, "use a new request id")
+	require.Contains(t, submit("c", "HT.Off"), `Status.Noop" "/" false`)
+	require.Equal(t, uint64(2), d.launches())
 }
 
 func TestWrongConfigurationServesAndDrivesNothing(t *testing.T) {
