@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,6 +224,14 @@ func TestCase33(t *testing.T) {
 			g.at(5).step(monitor.Died{Invocation: "a"})
 			g.step(monitor.ProbeResult{Tag: tag, Status: 100})
 		},
+		"death during a probe that was due": func(g *rig) {
+			g.probe = nil
+			g.step(monitor.ProbeResult{Tag: monitor.Tag{Serial: 1}})
+			g.tick(60)
+			require.NotNil(g.t, g.probe)
+			g.at(65).step(monitor.Died{Invocation: "a"})
+			g.tick(70)
+		},
 		"result before the death": func(g *rig) {
 			tag := g.probe.Tag
 			g.probe = nil
@@ -239,7 +248,7 @@ func TestCase33(t *testing.T) {
 			cfg.Mode = monitor.ModeLogOnly // nothing is restarted that could hide a second count
 			g := newRig(t, cfg)
 			g.step(monitor.ProbeNow{})
-			g.silent = name == "death before the result"
+			g.silent = strings.HasPrefix(name, "death ")
 			play(g)
 			assert.Equal(t, 100, g.sum())
 		})

@@ -42,6 +42,16 @@ func TestRestartsPerMinuteComeInOrder(t *testing.T) {
 	assert.Equal(t, []time.Duration{0, time.Second, m + 1, m + time.Second + 1, 2*m + 2}, f.launched)
 }
 
+func TestNobodyOvertakesWhoWaits(t *testing.T) {
+	f := newFleet(t, monitor.Limits{RestartsPerMinute: 1}, named(3)...)
+	f.step("unit0", monitor.Died{})
+	f.at(1).step("unit1", monitor.Died{})
+	f.at(61).step("unit2", monitor.Died{}) // the place is free, but unit1 has waited for it
+	f.take(f.mon.Tick(f.instant()))
+	require.Len(t, f.restarts, 2)
+	assert.Equal(t, "unit1", f.restarts[1].Resource)
+}
+
 func TestRestartThatNeverRanCostsNoPlace(t *testing.T) {
 	f := newFleet(t, monitor.Limits{RestartsPerMinute: 1}, named(2)...)
 	f.silent = true
@@ -61,6 +71,18 @@ func TestOneThatNoLongerWaitsGivesItsTurnAway(t *testing.T) {
 	}
 	f.at(1).step("unit1", monitor.OperatorOff{Reason: "stop"})
 	f.finish("unit0")
+	require.Len(t, f.restarts, 2)
+	assert.Equal(t, "unit2", f.restarts[1].Resource)
+}
+
+func TestTurnGivenAwayUnderTheRateMovesTheOthersUp(t *testing.T) {
+	f := newFleet(t, monitor.Limits{RestartsPerMinute: 1}, named(3)...)
+	for i := range 3 {
+		f.step(fmt.Sprint("unit", i), monitor.Died{})
+	}
+	f.at(1).step("unit1", monitor.OperatorOff{Reason: "stop"})
+	f.now = time.Minute + 1
+	f.take(f.mon.Tick(f.instant()))
 	require.Len(t, f.restarts, 2)
 	assert.Equal(t, "unit2", f.restarts[1].Resource)
 }

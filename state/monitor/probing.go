@@ -116,10 +116,11 @@ func (r *Resource) probeNow() {
 }
 
 // abandonProbe drops the probe in flight: it asked an instance that is gone,
-// or ran out of time.
+// or ran out of time. The executor has until the next probe to end it.
 func (r *Resource) abandonProbe() {
 	if s := r.probing.slot; s != nil && !s.abandoned {
 		s.abandoned = true
+		r.scheduleProbes()
 		r.emit(CancelProbe{r.cfg.Name, s.tag})
 	}
 }
