@@ -48,6 +48,18 @@ type Faults struct {
 	Deaf        bool // no button has any effect
 }
 
+// Steady is a board for a BMC whose clock is not the player's: a busy host may
+// stretch a short press several times without making it a long one.
+func Steady() Timing {
+	return Timing{
+		PowerGood: 300 * time.Millisecond,
+		Post:      500 * time.Millisecond,
+		Shutdown:  500 * time.Millisecond,
+		ForceHold: 3 * time.Second,
+		Debounce:  30 * time.Millisecond,
+	}
+}
+
 // Board is the machine. Its zero value is a board without power whose delays are
 // all zero. It is not safe for concurrent use.
 type Board struct {

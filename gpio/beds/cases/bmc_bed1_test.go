@@ -38,7 +38,9 @@ func localBMC(t *testing.T, s setup) (*bmc, *chip) {
 	if s.on {
 		server.GainPower()
 	}
-	b := &bmc{board: board.NewPlayer(server, board.Stock(), c, lookEvery), run: shell, record: recorded}
+	b := &bmc{
+		board: board.NewPlayer(server, board.Stock(), c, lookEvery), timing: board.Quick(), run: shell, record: recorded,
+	}
 	require.NoError(t, b.board.Redrive())
 	require.NoError(t, b.board.Step())
 

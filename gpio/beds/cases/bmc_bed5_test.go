@@ -78,7 +78,7 @@ func boot(t *testing.T) *machine {
 	for i, name := range strings.Fields(os.Getenv("BED5_LINES")) {
 		pins.Names[name] = fmt.Sprintf("gpio%c%d", 'A'+i/8, i%8)
 	}
-	m.board = board.NewPlayer(board.New(board.Quick()), board.Stock(), pins, 2*time.Millisecond)
+	m.board = board.NewPlayer(board.New(board.Steady()), board.Stock(), pins, 2*time.Millisecond)
 	require.NoError(t, m.board.Redrive())
 	background.Go(func() { m.redrive(ctx) })
 	background.Go(func() { _ = m.board.Run(ctx) })
@@ -110,7 +110,7 @@ func (m *machine) awaitBoot(t *testing.T) {
 }
 
 // bmc shows the machine to the cases.
-func (m *machine) bmc() *bmc { return &bmc{board: m.board, run: m.guest.Run} }
+func (m *machine) bmc() *bmc { return &bmc{board: m.board, timing: board.Steady(), run: m.guest.Run} }
 
 // TestBMC boots one machine and has it go through every case, one after the
 // other: a boot costs more than all of them.

@@ -18,7 +18,8 @@ import (
 
 // bmc is the product under test, seen from its bus and its lines.
 type bmc struct {
-	board *board.Player
+	board  *board.Player
+	timing board.Timing // of the board
 	// run has a shell of the BMC carry out an order.
 	run func(ctx context.Context, order string) (string, error)
 	// record returns what watch has recorded, where that costs less than asking

@@ -26,7 +26,7 @@ func gpioSignal(line, polarity string) signal {
 }
 
 // stock is x86-power-control's default wiring without SIO, with times that fit
-// the quick board.
+// the boards of both beds.
 func stock() setup {
 	return setup{
 		signals: map[string]signal{
@@ -41,7 +41,7 @@ func stock() setup {
 			"IdButton":     gpioSignal("ID_BUTTON", "ActiveLow"),
 		},
 		timings: map[string]int{
-			"PowerPulseMs": 200, "ForceOffPulseMs": 4000, "ResetPulseMs": 200, "PowerCycleMs": 500,
+			"PowerPulseMs": 200, "ForceOffPulseMs": 6000, "ResetPulseMs": 200, "PowerCycleMs": 500,
 			"PowerOKWatchdogMs": 4000, "GracefulPowerOffS": 4, "WarmResetCheckMs": 300, "PowerOffSaveMs": 500,
 		},
 		daemon: map[string]any{"gracefulTimeout": "4s", "confirmTimeout": "8s", "reconcileTimeout": "2s"},
@@ -68,10 +68,15 @@ func installed(t *testing.T, s setup) string {
 	require.NoError(t, err)
 	daemon, err := json.Marshal(s.daemon)
 	require.NoError(t, err)
-	return "rm -rf " + dropIn + "; mkdir -p /etc/bmcstate /usr/share/x86-power-control " + dropIn +
+	order := "mkdir -p /etc/bmcstate /usr/share/x86-power-control " +
 		here("/usr/share/x86-power-control/power-config-host0.json", string(power)) +
-		here("/etc/bmcstate/bmcstate.json", string(daemon)) +
-		here(dropIn+"/bed.conf", s.unit) + "systemctl daemon-reload"
+		here("/etc/bmcstate/bmcstate.json", string(daemon))
+	// systemd reads all its units again, which takes an emulated machine seconds:
+	// only where something changes.
+	if s.unit == "" {
+		return order + "! rm " + dropIn + "/bed.conf 2>/dev/null || systemctl daemon-reload"
+	}
+	return order + "mkdir -p " + dropIn + here(dropIn+"/bed.conf", s.unit) + "systemctl daemon-reload"
 }
 
 // here is the part of an order that writes a file.
