@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/activation"
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 )
 
@@ -35,7 +34,7 @@ func NewNotifier() *Notifier {
 	return &Notifier{
 		socket:   os.Getenv("NOTIFY_SOCKET"),
 		watchdog: interval,
-		files:    activation.Files(true),
+		files:    passedFiles(),
 	}
 }
 
