@@ -17,6 +17,9 @@ import (
 	"github.com/bmcstate/bmcstate/gpio/beds/board"
 )
 
+// patience bounds every wait, by the machine's own clock.
+const patience = 30 * time.Second
+
 // lookEvery is how often the board looks at its wires. Each look costs the
 // emulated processor something.
 const lookEvery = 2 * time.Millisecond

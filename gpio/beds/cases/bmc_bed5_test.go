@@ -22,6 +22,10 @@ import (
 	"github.com/bmcstate/bmcstate/gpio/beds/qmp"
 )
 
+// patience bounds every wait. The machine may have to share its processor: what
+// is asserted is what happens, and in what order.
+const patience = 90 * time.Second
+
 // machine is the emulated BMC, the board behind its lines, and the serial line
 // over which it takes orders.
 type machine struct {

@@ -27,10 +27,6 @@ type bmc struct {
 	record func() string
 }
 
-// patience bounds every wait. The machine is emulated and may have to share its
-// processor; what is asserted is what happens, and in what order.
-const patience = 60 * time.Second
-
 // property is one property of the bus, and the prefix of its enum strings.
 type property struct{ service, path, iface, name, values string }
 
