@@ -1,7 +1,6 @@
 package gpio
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +55,11 @@ func OpenBoot(runDir string) (id string, now func() time.Duration, err error) {
 	path := filepath.Join(runDir, "boot")
 	b, err := readBoot(path, machine)
 	if err != nil {
-		b = bootFile{ID: newBootID(), Anchor: BootTime(), Machine: machine}
+		id, err := newBootID()
+		if err != nil {
+			return "", nil, err
+		}
+		b = bootFile{ID: id, Anchor: BootTime(), Machine: machine}
 		if err := writeJSON(path, b); err != nil {
 			return "", nil, err
 		}
@@ -80,12 +83,13 @@ func readBoot(path, machine string) (bootFile, error) {
 }
 
 // newBootID returns a random UUID in the kernel's form.
-func newBootID() string {
-	var u [16]byte
-	_, _ = rand.Read(u[:]) // documented never to fail
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+func newBootID() (string, error) {
+	// The kernel's generator, as package crypto/rand is 200 KB of a BMC's flash.
+	b, err := os.ReadFile("/proc/sys/kernel/random/uuid")
+	if err != nil {
+		return "", fmt.Errorf("gpio: a new boot id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
 }
 
 // lockFile takes an exclusive lock on path, which is created with its

@@ -141,7 +141,11 @@ func (b boardFile) create(cfg VirtualConfig) func() (*world, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newWorld(newBootID(), machine, cfg, BootTime()), nil
+		id, err := newBootID()
+		if err != nil {
+			return nil, err
+		}
+		return newWorld(id, machine, cfg, BootTime()), nil
 	}
 }
 
