@@ -88,7 +88,7 @@ func TestNoPowerConfigurationDrivesNothing(t *testing.T) {
 	err := d.hset("On")
 	require.Error(t, err)
 	require.Contains(t, d.log.String(), "served and not driven")
-	require.Contains(t, []any{"xyz.openbmc_project.Common.Error.Unavailable"}, err.(godbus.Error).Name)
+	require.Equal(t, "xyz.openbmc_project.Common.Error.Unavailable", errorName(err))
 }
 
 func TestWrongPowerConfigurationDrivesNothing(t *testing.T) {

@@ -43,18 +43,17 @@ type domain struct {
 	recovered []recovered // records of an earlier run that wait for the power state
 
 	// What is shown.
-	counted    history.Counters // as last journalled
-	countedAt  time.Duration
-	values     values
-	shown      shown
-	pending    []call                   // calls that are not answered yet
-	decided    bool                     // some of them may have an answer now
-	undurable  map[uint64]bool          // requests that the journal has not confirmed
-	touched    map[uint64]bool          // requests that changed since the last publication
-	queueMoved bool                     // counters changed since the last publication
-	objects    []uint64                 // finished launches that are objects on the bus, oldest first
-	restored   []uint64                 // finished launches of an earlier run that are to be shown
-	live       map[uint64]state.Request // requests as last published
+	counted   history.Counters // as last journalled
+	countedAt time.Duration
+	values    values
+	shown     shown
+	pending   []call                   // calls that are not answered yet
+	decided   bool                     // some of them may have an answer now
+	undurable map[uint64]bool          // requests that the journal has not confirmed
+	touched   map[uint64]bool          // requests that changed since the last publication
+	objects   []uint64                 // finished launches that are objects on the bus, oldest first
+	restored  []uint64                 // finished launches of an earlier run that are to be shown
+	live      map[uint64]state.Request // requests as last published
 }
 
 // openPress is a press of the power button that nothing has confirmed yet. No

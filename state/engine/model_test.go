@@ -53,7 +53,6 @@ type model struct {
 	known map[string]*asked // by key
 	all   []*asked          // in the order of acceptance
 	seen  int               // publications looked at
-	down  bool              // the disk fails
 }
 
 // asked is a request as its callers know it.
@@ -63,7 +62,6 @@ type asked struct {
 	seq      uint64
 	status   state.Status
 	contrary bool // a contrary event was seen since it ran
-	promised bool // somebody was told that it is accepted
 	started  time.Duration
 	off      int // length of the journal at its delivery, for a Chassis Off
 }

@@ -84,7 +84,6 @@ type world struct {
 	cmd      *exec.Cmd
 	log      bytes.Buffer
 	exited   chan struct{}
-	stop     context.CancelFunc
 }
 
 func newWorld(t *testing.T, bin string, on bool) *world {
