@@ -60,7 +60,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			build := exec.Command("go", "test", "-c", "-overlay", statetest.Overlay(t, rule.edits...), "-o", bin, ".")
 			text, err := build.CombinedOutput()
 			require.NoError(t, err, string(text))
-			out, err := exec.Command(bin, "-test.run", "^TestModel$", "-rapid.checks", sequences, "-rapid.nofailfile").CombinedOutput()
+			out, err := exec.Command(bin, "-test.run", "^TestModel$", "-rapid.checks", sequences,
+				"-rapid.nofailfile", "-rapid.shrinktime", "1ms").CombinedOutput()
 			var exit *exec.ExitError
 			require.ErrorAs(t, err, &exit, "the model does not notice")
 			require.Contains(t, string(out), "--- FAIL: TestModel")
