@@ -66,6 +66,8 @@ type Board struct {
 	Timing Timing
 	Guest  Guest
 	Faults Faults
+	// Enable: the power line is no button. Power is on as long as it is asserted.
+	Enable bool
 
 	powerGood bool
 	post      bool
@@ -135,7 +137,11 @@ func (b *Board) Step(now time.Duration, power, reset bool) {
 	if b.Faults.Deaf {
 		power, reset = false, false
 	}
-	b.stepPowerButton(now, b.power.step(now, b.Timing.Debounce, power))
+	if power = b.power.step(now, b.Timing.Debounce, power); b.Enable {
+		b.stepEnable(now, power)
+	} else {
+		b.stepPowerButton(now, power)
+	}
 	b.stepResetButton(now, b.resets.step(now, b.Timing.Debounce, reset))
 	b.settle(now)
 }
@@ -156,6 +162,16 @@ func (b *Board) stepPowerButton(now time.Duration, pressed bool) {
 		b.askGuest(now)
 	}
 	b.pressed = pressed
+}
+
+func (b *Board) stepEnable(now time.Duration, enabled bool) {
+	switch {
+	case enabled && !b.pressed && !b.Faults.NoPowerGood:
+		b.at[eventPowerGood] = now + b.Timing.PowerGood
+	case !enabled && b.pressed:
+		b.LosePower()
+	}
+	b.pressed = enabled
 }
 
 func (b *Board) askGuest(now time.Duration) {

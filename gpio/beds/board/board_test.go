@@ -85,6 +85,13 @@ func TestBoard(t *testing.T) {
 	}
 }
 
+func TestEnable(t *testing.T) {
+	b := board.New(board.Quick())
+	b.Enable = true
+	assert.Equal(t, []shown{{320 * ms, true, false}, {620 * ms, true, true}, {2120 * ms, false, false}},
+		play(b, 5*time.Second, press{100 * ms, 2 * time.Second}, press{}))
+}
+
 func TestLosePowerForgetsWhatWasComing(t *testing.T) {
 	b := board.New(board.Quick())
 	play(b, 250*ms, press{ms, 200 * ms}, press{})

@@ -201,11 +201,14 @@ func (b *bmc) valuesOf(t *testing.T, p property) []string {
 	return values
 }
 
+// log prints what the daemon has logged since its case was installed.
+const log = "journalctl -b --no-pager -o cat -u bmcstated --since=@$(cat /run/bed-began)"
+
 // awaitLog waits until the daemon's log holds a text.
 func (b *bmc) awaitLog(t *testing.T, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_, err := b.try(t, "journalctl -b --no-pager -o cat -u bmcstated | grep -q '"+text+"'")
+		_, err := b.try(t, log+" | grep -q '"+text+"'")
 		return err == nil
 	}, patience, 100*time.Millisecond, "nothing in the log about %s", text)
 }

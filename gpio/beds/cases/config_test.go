@@ -68,7 +68,7 @@ func installed(t *testing.T, s setup) string {
 	require.NoError(t, err)
 	daemon, err := json.Marshal(s.daemon)
 	require.NoError(t, err)
-	order := "mkdir -p /etc/bmcstate /usr/share/x86-power-control " +
+	order := "date +%s >/run/bed-began; mkdir -p /etc/bmcstate /usr/share/x86-power-control " +
 		here("/usr/share/x86-power-control/power-config-host0.json", string(power)) +
 		here("/etc/bmcstate/bmcstate.json", string(daemon))
 	// systemd reads all its units again, which takes an emulated machine seconds:
@@ -104,7 +104,7 @@ func (b *bmc) stop(t *testing.T) {
 	b.unwatch(t)
 	_, err := b.try(t, "systemctl stop bmcstated; systemctl reset-failed bmcstated 2>/dev/null; true")
 	if t.Failed() {
-		log, _ := b.try(t, "journalctl -b --no-pager -n 60 -o cat -u bmcstated")
-		t.Logf("the daemon's log:\n%s\n(%v)", log, err)
+		text, _ := b.try(t, log+" -n 40")
+		t.Logf("the daemon's log:\n%s\n(%v)", text, err)
 	}
 }

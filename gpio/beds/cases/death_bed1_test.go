@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/gpio/beds/board"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -56,40 +58,57 @@ func TestStoppedDuringAnEdgeBurst(t *testing.T) {
 	b.board.Unplug(false)
 }
 
-// TestLevelOutputKeepsItsLevel: a level-type output that is high stays so while
-// the daemon is restarted, killed and, as far as systemd keeps the descriptor,
-// stopped. The far end is watched closely: a drop of a millisecond counts.
+// TestLevelOutputKeepsItsLevel: a power output that is an enable stays high while
+// the daemon is restarted and killed. The far end is watched closely: a drop that
+// the board would not see counts, too.
 func TestLevelOutputKeepsItsLevel(t *testing.T) {
-	s := on()
-	s.signals["SlotPower"] = gpioSignal("SLOT_POWER", "ActiveHigh")
+	s := off()
+	s.signals["PowerOut"]["level"] = true
 	b, c := localBMC(t, s)
-	require.NoError(t, c.Drive("SLOT_POWER", true)) // on at AC
+	b.board.Do(func(x *board.Board) { x.Enable = true })
 	b.start(t, s)
-	// Now nothing but the daemon's descriptor holds it up.
-	require.NoError(t, c.Drive("SLOT_POWER", false))
-	high, err := c.Read("SLOT_POWER")
-	require.NoError(t, err)
-	if !high {
-		t.Skip("the daemon holds no level-type output as it is: the line follows its pull")
-	}
-	stop, low := make(chan struct{}), make(chan bool, 1)
+	b.set(t, hostRequest, "On")
+	b.await(t, hostState, "Running")
+	require.True(t, b.board.Asserted("POWER_OUT"))
+
+	fell := watchFor(t, c, "POWER_OUT", true) // asserted low
+	b.sh(t, "systemctl restart bmcstated")
+	b.await(t, hostState, "Running")
+	pid := b.daemonPID(t)
+	b.sh(t, "kill -KILL "+pid)
+	require.Eventually(t, func() bool {
+		now := b.daemonPID(t)
+		return now != pid && now != "0"
+	}, patience, 200*time.Millisecond)
+	b.await(t, hostState, "Running")
+	assert.False(t, fell(), "the enable fell")
+	assert.Equal(t, "0", b.get(t, launches))
+
+	b.set(t, chassisRequest, "Off")
+	b.await(t, chassisState, "Off")
+	assert.False(t, b.board.Asserted("POWER_OUT"))
+}
+
+// watchFor looks at a line every half a millisecond, and returns what says
+// whether it ever had the level.
+func watchFor(t *testing.T, c *chip, line string, level bool) (seen func() bool) {
+	t.Helper()
+	stop, result := make(chan struct{}), make(chan bool, 1)
 	go func() {
-		fell := false
+		had := false
 		for {
 			select {
 			case <-stop:
-				low <- fell
+				result <- had
 				return
-			case <-time.After(200 * time.Microsecond):
-				high, err := c.Read("SLOT_POWER")
-				fell = fell || err != nil || !high
+			case <-time.After(500 * time.Microsecond):
+				high, err := c.Read(line)
+				had = had || err != nil || high == level
 			}
 		}
 	}()
-	b.sh(t, "systemctl restart bmcstated")
-	b.await(t, hostState, "Running")
-	b.sh(t, "kill -KILL "+b.daemonPID(t))
-	b.await(t, hostState, "Running")
-	close(stop)
-	assert.False(t, <-low, "the level fell")
+	return func() bool {
+		close(stop)
+		return <-result
+	}
 }
