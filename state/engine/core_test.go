@@ -398,3 +398,95 @@ func TestResetShowsAPassage(t *testing.T) {
 	require.Equal(t, state.Success, r.status(p.answer.Seq))
 	require.Equal(t, []string{reset}, r.presses())
 }
+
+func TestUnconfirmedResetIsUnknownThenFails(t *testing.T) {
+	r := runningHost(t)
+	r.plant.resetDead = true
+	p := r.write(state.HostForceWarmReboot)
+	r.pass(119 * time.Second)
+	require.Equal(t, state.Running, r.status(p.answer.Seq))
+	r.pass(3 * time.Second)
+	require.Equal(t, state.Unknown, r.status(p.answer.Seq), "no confirmation within confirmTimeout")
+	require.Equal(t, state.HostStateRunning, r.hostState(), "nothing stays in transition")
+	next := r.write(state.HostForceWarmReboot)
+	require.False(t, next.answer.Repeated, "nothing joins an unknown request")
+	require.Equal(t, state.Pending, r.status(next.answer.Seq), "the executor stays held")
+	r.plant.resetDead = false
+	r.pass(21 * time.Second)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Contains(t, r.reason(p.answer.Seq), "no reset was seen")
+	r.pass(10 * time.Minute)
+	require.Equal(t, state.Success, r.status(next.answer.Seq))
+}
+
+func TestReconciliationFindsALateConfirmation(t *testing.T) {
+	r := runningHost(t)
+	r.plant.resetDead = true
+	p := r.write(state.HostForceWarmReboot)
+	r.pass(125 * time.Second)
+	require.Equal(t, state.Unknown, r.status(p.answer.Seq))
+	r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
+	r.pass(time.Second)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+}
+
+func TestAnUnobservableResetSaysSo(t *testing.T) {
+	r := newRig(t)
+	r.levels.PostComplete = state.LevelAbsent
+	r.pass(time.Second)
+	r.levels.PowerGood = state.LevelOn
+	r.pass(10 * time.Second)
+	p := r.write(state.HostForceWarmReboot)
+	r.pass(10 * time.Second)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	require.Equal(t, "reset not observable", r.reason(p.answer.Seq))
+}
+
+// TestNoSecondPressWhileOneIsUnconfirmed: a press that nothing has confirmed is
+// not followed by another within confirmTimeout.
+func TestNoSecondPressWhileOneIsUnconfirmed(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	r.plant.powerGood = 5 * time.Second
+	on := r.write(state.HostOn)
+	r.pass(time.Second)
+	off := r.write(state.ChassisOff) // ends the wait; the board may still come up
+	r.pass(100 * time.Millisecond)
+	require.Equal(t, state.Superseded, r.status(on.answer.Seq))
+	again := r.write(state.HostOn)
+	r.pass(3 * time.Second)
+	require.Len(t, r.pulses, 1, "nothing is pressed on top of an open press")
+	r.pass(2 * time.Minute)
+	require.Equal(t, state.Success, r.status(off.answer.Seq))
+	require.Equal(t, state.Success, r.status(again.answer.Seq))
+	require.Equal(t, state.HostStateRunning, r.hostState())
+}
+
+func TestTheFrontButtonIsOtherHands(t *testing.T) {
+	r := runningHost(t)
+	r.step(edge{0, "PowerButton", true})
+	r.later(3*time.Second, func() { r.power(false) })
+	p := r.write(state.HostOn)
+	r.pass(time.Second)
+	require.Equal(t, state.Pending, r.status(p.answer.Seq), "it waits until the shutdown has settled")
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	require.Equal(t, []string{out}, r.presses())
+}
+
+func TestAttempts(t *testing.T) {
+	r := runningHost(t)
+	left := func() uint32 { return r.host[len(r.host)-1].AttemptsLeft }
+	for _, want := range []uint32{2, 1, 0, 0} {
+		p := r.write(state.HostReboot)
+		r.pass(time.Minute)
+		require.Equal(t, state.Success, r.status(p.answer.Seq))
+		require.Equal(t, want, left())
+	}
+	r.write(state.HostOff)
+	r.pass(time.Minute)
+	require.Equal(t, uint32(0), left())
+	r.write(state.HostOn)
+	r.pass(time.Minute)
+	require.Equal(t, uint32(2), left(), "a fresh Host On from outside refills first")
+}

@@ -77,6 +77,7 @@ type plant struct {
 	guest       time.Duration // from a short press to power off; 0 = the guest hangs
 	override    time.Duration // a press this long cuts the power
 	ignoreHolds int           // so many long presses do nothing
+	resetDead   bool          // the reset line leads nowhere
 	lineErr     error         // pulses fail, and the line does not move
 }
 
@@ -306,7 +307,7 @@ func (r *rig) pulse(e pulseEffect) {
 	r.after(e.width, func() { r.endPulse(id, e, wasOn) })
 	if e.signal == sequence.PowerOut {
 		r.later(max(0, r.plant.override-(r.now.Boot-from)), func() { r.override(id) })
-	} else if wasOn {
+	} else if wasOn && !r.plant.resetDead {
 		r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
 	}
 }
@@ -324,7 +325,7 @@ func (r *rig) endPulse(id int, e pulseEffect, wasOn bool) {
 	r.held[e.signal] = 0
 	r.pulses[id-1].to = r.now.Boot
 	switch {
-	case e.signal == sequence.ResetOut && wasOn:
+	case e.signal == sequence.ResetOut && wasOn && !r.plant.resetDead:
 		r.later(r.plant.post, func() { r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn }) })
 	case e.signal == sequence.PowerOut && !wasOn && r.plant.powerGood > 0:
 		r.later(r.plant.powerGood, func() { r.power(true) })
@@ -365,6 +366,9 @@ func (r *rig) power(on bool) {
 func (r *rig) set(change func(*state.Levels)) {
 	before := r.levels
 	change(&r.levels)
+	if before.PostComplete == state.LevelAbsent {
+		r.levels.PostComplete = state.LevelAbsent
+	}
 	if r.levels.PowerGood != before.PowerGood {
 		r.edges = append(r.edges, powerEdge{r.now.Boot, r.levels.PowerGood == state.LevelOn})
 		r.step(edge{0, "PowerOk", r.levels.PowerGood == state.LevelOn})

@@ -43,7 +43,7 @@ var faults = []planted{
 			{File: "state/engine/engine.go", Old: "	if barrier {\n		return e.permits", New: "	if true {\n		return nil\n	}\n	if barrier {\n		return e.permits"},
 			{File: "state/engine/launch.go", Old: "	r.needs++\n", New: "	r.needs++\n	defer func() { d.act(false) }()\n"},
 		},
-		find: anyPoint(state.HostForceWarmReboot, true),
+		find: noEffectWithoutTheJournal,
 	},
 	{
 		name:  "a started request is run again",

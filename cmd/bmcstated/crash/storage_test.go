@@ -118,3 +118,41 @@ func offOutlivesItsBarrier(t *testing.T, bin string) error {
 	}
 	return nil
 }
+
+// TestNoEffectWithoutTheJournal: while the disk takes nothing, no line moves for
+// anything but a Chassis Off.
+func TestNoEffectWithoutTheJournal(t *testing.T) {
+	statetest.PlainOnly(t)
+	bin, err := soundBinary()
+	require.NoError(t, err)
+	require.NoError(t, noEffectWithoutTheJournal(t, bin))
+}
+
+// noEffectWithoutTheJournal hangs the disk while a reboot waits for the guest,
+// so that the press that should follow cannot be journalled.
+func noEffectWithoutTheJournal(t *testing.T, bin string) error {
+	w := newWorld(t, bin, true)
+	w.start(0)
+	w.settleOn(trial{on: true})
+	before := len(w.wires())
+	ctx := context.Background()
+	_, err := w.client.Submit(ctx, client.Submission{Client: "t", Request: "1", Op: state.HostReboot})
+	require.NoError(t, err)
+	w.until("the OS was asked", func() bool { return len(w.wires()) >= before+2 })
+	w.hangStorage()
+	w.until("the request ends, or power comes", func() bool {
+		o, err := w.client.Lookup(ctx, 0, "t", "1")
+		return err == nil && o.Status.Final()
+	})
+	presses := 0
+	for _, x := range w.wires()[before:] {
+		if x.Signal == gpio.PowerOut && x.Asserted {
+			presses++
+		}
+	}
+	w.freeStorage()
+	if presses > 1 {
+		return errors.New("P2: power was pressed while nothing could be journalled")
+	}
+	return nil
+}
