@@ -1,0 +1,147 @@
+package faults_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/cmd/bmcstated/faults"
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/monitor"
+)
+
+// Cases 37 and 38: a probe that never returns is a failure at its deadline, the
+// loop lives on, no second probe is started, and its late answer changes nothing.
+func TestCase37And38StuckProbe(t *testing.T) {
+	release := make(chan struct{})
+	probes := make(chan struct{}, 100)
+	cfg := quick("hung")
+	cfg.ThoroughProbe, cfg.ProbeTimeout, cfg.Mode = 20*time.Millisecond, 50*time.Millisecond, monitor.ModeLogOnly
+	cfg.TimeoutWeight = 40
+	other := quick("well")
+	other.ThoroughProbe, other.ProbeTimeout = 20*time.Millisecond, time.Second
+	wells := make(chan struct{}, 1000)
+	l, sc, _ := start(t, faults.Options{Resources: []faults.Resource{
+		{Config: cfg, Probe: faults.ProbeFunc(func(context.Context, bool) faults.Result {
+			probes <- struct{}{}
+			<-release
+			return faults.Result{}
+		})},
+		{Config: other, Probe: faults.ProbeFunc(func(context.Context, bool) faults.Result {
+			wells <- struct{}{}
+			return faults.Result{}
+		})},
+	}})
+	v := sc.await(t, "hung", "a failure", func(v monitor.View) bool { return v.FailureSum >= 40 })
+	assert.Equal(t, monitor.StatusDegraded, v.Status)
+	for len(wells) > 0 {
+		<-wells
+	}
+	<-wells // the loop lives
+	assert.Len(t, probes, 1, "at most one probe in flight")
+	sum := func() (sum uint32) {
+		got := make(chan uint32)
+		l.Inspect("hung", func(r *monitor.Resource) { got <- r.View().FailureSum })
+		return <-got
+	}
+	before := sum()
+	close(release)
+	require.Eventually(t, func() bool { return len(probes) > 1 }, patience, time.Millisecond, "it is probed again")
+	assert.GreaterOrEqual(t, sum(), before, "the late good answer took nothing back and counts for nothing")
+}
+
+// Case 48: history survives a restart of the daemon within a boot only.
+func TestCase48Snapshot(t *testing.T) {
+	dir := t.TempDir()
+	cfg := quick("svc")
+	cfg.ThoroughProbe, cfg.RetryInterval = time.Hour, monitor.NeverAges
+	status := 50
+	run := func(boot string) (*faults.Loop, *screen, func()) {
+		return start(t, faults.Options{RunDir: dir, BootID: boot, Resources: []faults.Resource{{Config: cfg,
+			Probe: faults.ProbeFunc(func(context.Context, bool) faults.Result { return faults.Result{Status: status} })}}})
+	}
+	ask := func(l *faults.Loop) { l.Tell("svc", monitor.ProbeNow{}, nil) }
+	l, sc, stop := run("one")
+	ask(l)
+	sc.await(t, "svc", "50", func(v monitor.View) bool { return v.FailureSum == 50 })
+	stop()
+	_, sc, stop = run("one")
+	sc.await(t, "svc", "50 again", func(v monitor.View) bool { return v.FailureSum == 50 })
+	stop()
+	status = 0
+	l, sc, stop = run("two")
+	ask(l)
+	v := sc.awaitStatus(t, "svc", monitor.StatusOK)
+	assert.Zero(t, v.FailureSum)
+	stop()
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "faults.json"), []byte("{"), 0o600))
+	l, sc, _ = run("two")
+	ask(l)
+	sc.awaitStatus(t, "svc", monitor.StatusOK) // a broken snapshot is no reason not to start
+}
+
+// A step of the wall clock by a day changes nothing but what is displayed.
+func TestWallClockDecidesNothing(t *testing.T) {
+	wall := time.Now()
+	cfg := quick("svc")
+	cfg.ThoroughProbe = time.Hour
+	restarts := make(chan struct{}, 10)
+	l, sc, _ := start(t, faults.Options{
+		Now: func() state.Instant { return state.Instant{Boot: time.Since(began), Wall: wall} },
+		Resources: []faults.Resource{{
+			Config: cfg,
+			Probe:  faults.ProbeFunc(func(context.Context, bool) faults.Result { return faults.Result{Status: 50} }),
+			Restart: func(context.Context, monitor.Restart) monitor.RestartDone {
+				restarts <- struct{}{}
+				return monitor.RestartDone{Outcome: monitor.RestartOK}
+			},
+		}},
+	})
+	l.Tell("svc", monitor.ProbeNow{}, nil)
+	sc.await(t, "svc", "50", func(v monitor.View) bool { return v.FailureSum == 50 })
+	stepped := make(chan struct{})
+	l.Inspect("svc", func(*monitor.Resource) { // in the loop's goroutine, which alone reads the clock now
+		wall = wall.Add(24 * time.Hour)
+		close(stepped)
+	})
+	<-stepped
+	l.Tell("svc", monitor.ProbeNow{}, nil)
+	select {
+	case <-restarts:
+	case <-time.After(patience):
+		require.Fail(t, "50 and 50 are a restart whatever the wall clock says")
+	}
+}
+
+// A refused call is told why, others are told nothing.
+func TestTellAnswers(t *testing.T) {
+	l, _, _ := start(t, faults.Options{Resources: []faults.Resource{{Config: quick("a")}}})
+	ask := func(name string, ev monitor.Event) string {
+		got := make(chan string, 1)
+		l.Tell(name, ev, func(refusal string) { got <- refusal })
+		return <-got
+	}
+	assert.Empty(t, ask("a", monitor.Suspend{Owner: "me"}))
+	assert.NotEmpty(t, ask("a", monitor.Resume{Owner: "you"}))
+	assert.Empty(t, ask("a", monitor.Resume{Owner: "you", All: true}))
+	assert.Contains(t, ask("b", monitor.Reset{}), "no such resource")
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	bad := quick("bad")
+	bad.RetryInterval = 0
+	for what, resources := range map[string][]faults.Resource{
+		"range":      {{Config: bad}},
+		"twice":      {{Config: quick("a")}, {Config: quick("a")}},
+		"no systemd": {{Config: quick("a"), Unit: "a.service"}},
+	} {
+		_, err := faults.New(faults.Options{Resources: resources, Now: now, Random: func() float64 { return 0 }})
+		assert.Error(t, err, what)
+	}
+}

@@ -1,0 +1,232 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state/monitor"
+)
+
+// Prober makes one probe. It returns when ctx ends at the latest; one that does
+// not is counted as stuck, and only the end of the daemon waits for it.
+type Prober interface {
+	Probe(ctx context.Context, thorough bool) Result
+}
+
+// ProbeFunc is a function as a [Prober].
+type ProbeFunc func(ctx context.Context, thorough bool) Result
+
+// Probe implements [Prober].
+func (f ProbeFunc) Probe(ctx context.Context, thorough bool) Result { return f(ctx, thorough) }
+
+// Result is what a probe came to: a status of package monitor (0, 1 to 99, 100,
+// 201 or ProbeMonitorError) and words for messages.
+type Result struct {
+	Status int
+	Detail string
+}
+
+// The shares and weights of a probe over the network (fault-monitor.md §2.4).
+const (
+	connectShare  = 0.95
+	weightLateEnd = 50 // connected, but the end of the conversation timed out
+)
+
+// Net is a probe over TCP. Every address that Host has is tried, each family
+// side by side with the full connect share of the time-out.
+type Net struct {
+	Host string // name or address
+	Port string
+
+	// Send and Expect make a conversation: Send is written, then the first
+	// line that comes back must begin with Expect. Both empty: connecting and
+	// disconnecting is enough.
+	Send   string
+	Expect string
+
+	// HTTPPath makes it a GET of this path, whose status must be 2xx or 3xx.
+	// Send and Expect are not used.
+	HTTPPath string
+
+	// FamilyWeight is the weight of one family's failure where the other is
+	// well, 1 to 100.
+	FamilyWeight int
+}
+
+// Probe implements [Prober]. The cheap probe only connects.
+func (n Net) Probe(ctx context.Context, thorough bool) Result {
+	addresses, err := n.resolve(ctx)
+	if err != nil {
+		return failure(err, monitor.ProbeCompleteFailure)
+	}
+	results := make([]Result, len(addresses))
+	var wg sync.WaitGroup
+	for i, a := range addresses {
+		wg.Go(func() { results[i] = n.talk(ctx, a, thorough) })
+	}
+	wg.Wait()
+	return n.combine(results)
+}
+
+// resolve returns one address of each family that the host has. A family
+// without an address is not applicable, which is no failure.
+func (n Net) resolve(ctx context.Context) ([]string, error) {
+	if ip := net.ParseIP(n.Host); ip != nil {
+		return []string{net.JoinHostPort(n.Host, n.Port)}, nil
+	}
+	found, err := net.DefaultResolver.LookupIPAddr(ctx, n.Host)
+	if err != nil {
+		return nil, err
+	}
+	var v4, v6 string
+	for _, a := range found {
+		if a.IP.To4() != nil && v4 == "" {
+			v4 = net.JoinHostPort(a.String(), n.Port)
+		} else if a.IP.To4() == nil && v6 == "" {
+			v6 = net.JoinHostPort(a.String(), n.Port)
+		}
+	}
+	var all []string
+	for _, a := range []string{v4, v6} {
+		if a != "" {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// combine makes one result of one per family.
+func (n Net) combine(results []Result) Result {
+	worst, well := Result{}, 0
+	for _, r := range results {
+		switch {
+		case r.Status == monitor.ProbeMonitorError:
+			return r
+		case r.Status == 0:
+			well++
+		case r.Status > worst.Status:
+			worst = r
+		}
+	}
+	if well > 0 && worst.Status > 0 && n.FamilyWeight > 0 {
+		worst.Status = min(worst.Status, n.FamilyWeight)
+	}
+	return worst
+}
+
+// talk makes one conversation. The socket is closed on every path.
+func (n Net) talk(ctx context.Context, address string, thorough bool) Result {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(time.Minute)
+	}
+	share := time.Duration(float64(time.Until(deadline)) * connectShare)
+	d := net.Dialer{Timeout: max(share, time.Nanosecond), KeepAlive: -1}
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return failure(err, monitor.ProbeCompleteFailure)
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := c.SetDeadline(deadline); err != nil {
+		return failure(err, monitor.ProbeMonitorError)
+	}
+	if !thorough {
+		return Result{}
+	}
+	if err := n.converse(c); err != nil {
+		var timeout net.Error
+		silent := n.Send == "" && n.Expect == "" && n.HTTPPath == ""
+		if silent || errors.As(err, &timeout) && timeout.Timeout() {
+			return failure(err, weightLateEnd)
+		}
+		return failure(err, monitor.ProbeCompleteFailure)
+	}
+	return Result{}
+}
+
+// maxLine bounds what is read of an answer.
+const maxLine = 4096
+
+func (n Net) converse(c net.Conn) error {
+	send, expect := n.Send, n.Expect
+	if n.HTTPPath != "" {
+		send = "GET " + n.HTTPPath + " HTTP/1.0\r\nHost: " + n.Host + "\r\nConnection: close\r\n\r\n"
+	}
+	if send != "" {
+		if _, err := io.WriteString(c, send); err != nil {
+			return err
+		}
+	}
+	if expect == "" && n.HTTPPath == "" {
+		return n.disconnect(c)
+	}
+	line, err := bufio.NewReaderSize(io.LimitReader(c, maxLine), 256).ReadString('\n')
+	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	switch {
+	case n.HTTPPath == "" && !strings.HasPrefix(line, expect):
+		return fmt.Errorf("the answer is %.60q, not %q", line, expect)
+	case n.HTTPPath != "":
+		return httpStatus(line)
+	}
+	return nil
+}
+
+// disconnect closes our half and waits for the other side to close its: a
+// service that has hung accepts in the kernel and never closes.
+func (n Net) disconnect(c net.Conn) error {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok {
+		return nil
+	}
+	if err := half.CloseWrite(); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, io.LimitReader(c, maxLine)); err != nil {
+		return fmt.Errorf("no disconnect: %w", err)
+	}
+	return nil
+}
+
+func httpStatus(line string) error {
+	proto, rest, _ := strings.Cut(line, " ")
+	code, _, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(code)
+	if !strings.HasPrefix(proto, "HTTP/1.") || err != nil {
+		return fmt.Errorf("the answer is %.60q, not HTTP", line)
+	}
+	if status < 200 || status >= 400 {
+		return fmt.Errorf("HTTP status %d", status)
+	}
+	return nil
+}
+
+// ours are errors of the machine that the monitor runs on: no descriptor, no
+// memory, no port. They say nothing of the service.
+var ours = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL}
+
+func failure(err error, status int) Result {
+	for _, e := range ours {
+		if errors.Is(err, e) {
+			status = monitor.ProbeMonitorError
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return Result{status, "no answer in time: " + err.Error()}
+	}
+	return Result{status, err.Error()}
+}
