@@ -49,7 +49,7 @@ PLAIN := ./state/engine ./cmd/bmcstated/crash
 test: deps
 	@$(DEMO)/deps.sh gcc=gcc cc=libc6-dev setpriv=util-linux
 	go vet ./...
-	@set -o pipefail; CI=$${CI:-true} { go test -race -timeout 30m -json ./...; \
+	@set -o pipefail; export CI=$${CI:-true}; { go test -race -timeout 30m -json ./...; \
 		a=$$?; go test -timeout 30m -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go
 
 race: test
