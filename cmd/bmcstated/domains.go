@@ -84,6 +84,7 @@ func timings(cfg config.Config, pc *powerconfig.Config) sequence.Timings {
 	p := pc.Timings
 	t.PowerPulse, t.ForceOffPulse, t.ResetPulse = p.PowerPulse, p.ForceOffPulse, p.ResetPulse
 	t.PowerCycle, t.PowerOKWatchdog, t.SIOWatchdog = p.PowerCycle, p.PowerOKWatchdog, p.SIOWatchdog
+	t.WarmResetCheck = p.WarmResetCheck
 	if pc.GracefulSet && !cfg.GracefulSet {
 		t.GracefulTimeout = p.GracefulPowerOff
 	}

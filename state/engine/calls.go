@@ -6,6 +6,7 @@ import (
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
 // lookup answers the status of a key.
@@ -83,7 +84,7 @@ func (d *domain) cancelRunning(seq uint64) {
 	d.finish(seq, state.Cancelled, "OS already asked")
 	// The OS may power off all the same: requests wait for that, and nothing
 	// is forced.
-	d.hands = otherHands{until: d.run.deadline}
+	d.hands = otherHands{until: d.run.deadline, phase: sequence.PhaseGracefulOff}
 	d.abandon()
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
 	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
 // domain is one power domain: its queue, its executor, what is seen of it and
@@ -40,6 +41,7 @@ type domain struct {
 	retryAt   time.Duration // when the barrier's record is written again
 	press     openPress
 	hands     otherHands
+	reset     resetSign
 	recovered []recovered // records of an earlier run that wait for the power state
 
 	// What is shown.
@@ -67,8 +69,9 @@ type openPress struct {
 // otherHands is a transition that somebody else began. Requests wait until it
 // settles; nothing is forced.
 type otherHands struct {
-	until time.Duration // 0 = none
-	up    bool          // towards on
+	until time.Duration  // 0 = none
+	up    bool           // towards on
+	phase sequence.Phase // that it shows; 0 = none
 }
 
 // judging is a head of the queue that waits for a settled reading.
@@ -224,6 +227,9 @@ func (d *domain) verdict(req state.Request) state.Verdict {
 func (d *domain) settleOthers() {
 	if d.due(d.hands.until) {
 		d.hands = otherHands{}
+		if on, _ := d.powered(); on && d.shown.host.Current == state.HostStateRunning {
+			d.values.causes = 0 // it came to nothing
+		}
 	}
 	if d.due(d.press.until) {
 		d.press = openPress{}

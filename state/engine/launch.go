@@ -414,6 +414,7 @@ func (d *domain) fail(reason string) {
 	if !d.run.moved && d.run.pulsing == "" {
 		d.refundAttempt()
 	}
+	d.values.causes = 0 // what comes now has a cause of its own
 	d.end(state.Failed, reason)
 }
 

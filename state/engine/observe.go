@@ -30,45 +30,136 @@ func (d *domain) poll() {
 	}
 }
 
-// edge takes a hint that an input moved. The level is read again; what the
-// edge alone proves is a passage too short for a reading.
-func (d *domain) edge(ev edge) {
-	d.again = true
-	switch ev.signal {
-	case "PowerButton":
-		if ev.asserted {
-			d.button()
-		}
-	case "ResetButton":
-		if ev.asserted {
-			d.contrary()
-		}
-	case "PostComplete":
-		d.passage(!ev.asserted)
-	case "PlatformReset":
-		d.passage(ev.asserted)
+// phase is where the host is in the power sequence.
+func (d *domain) phase() sequence.Phase {
+	if r := d.run; r != nil && r.mode != modeUnknown && r.current().Phase != 0 {
+		return r.current().Phase
+	}
+	on, _ := d.powered()
+	switch {
+	case d.hands.phase != 0:
+		return d.hands.phase
+	case !on:
+		return sequence.PhaseOff
+	case d.levels.SIOGood == state.LevelOff:
+		return sequence.PhaseAwaitSIO
+	default:
+		return sequence.PhaseOn
 	}
 }
 
+// edge takes a hint that an input moved. The level is read again; beyond that,
+// [sequence.React] says what the edge leads to.
+func (d *domain) edge(ev edge) {
+	d.again = true
+	if d.values.masked(ev.signal) {
+		return // a masked button is shown and logged, and begins nothing
+	}
+	e := sequence.EventOf(ev.signal, ev.asserted)
+	if _, known := d.powered(); e == 0 || !known {
+		return
+	}
+	switch sequence.React(d.phase(), e) {
+	case sequence.HandsUp:
+		d.handsBegin(e, sequence.PhaseAwaitPowerOK, d.cfg.Timings.PowerOKWatchdog+d.cfg.Timings.SIOWatchdog)
+	case sequence.HandsDown:
+		if e == sequence.S5Assert {
+			d.handsBegin(e, sequence.PhaseToOff, d.cfg.Timings.PowerOKWatchdog)
+		} else {
+			d.handsBegin(e, sequence.PhaseGracefulOff, d.cfg.Timings.GracefulTimeout)
+		}
+	case sequence.HandsReset:
+		d.resetSeen(e)
+	case sequence.SkipPress:
+		d.skipPress(e)
+	case sequence.Contrary:
+		d.contrary()
+	case sequence.Passage:
+		d.passage()
+	case sequence.CameBack:
+		d.guestMoved(e)
+	}
+}
+
+// handsBegin notes a transition that somebody else began. It must settle before
+// anything is launched, and nothing is forced.
+func (d *domain) handsBegin(e sequence.Event, phase sequence.Phase, within time.Duration) {
+	d.contrary()
+	if d.run != nil {
+		return
+	}
+	d.hands = otherHands{phase: phase, up: phase == sequence.PhaseAwaitPowerOK, until: d.boot() + max(within, 1)}
+	d.addCause(handsCauses[e])
+}
+
+var handsCauses = map[sequence.Event]state.RestartCause{
+	sequence.PowerButtonPressed: state.RestartCausePowerButton, sequence.ResetButtonPressed: state.RestartCauseResetButton,
+	sequence.S5Assert: state.RestartCauseSoftReset, sequence.PostCompleteDeassert: state.RestartCauseSoftReset,
+	sequence.PlatformResetAssert: state.RestartCauseSoftReset,
+}
+
+// resetSeen takes a sign of a reset that we did not cause. Inputs fall as power
+// goes, too, so one that is not a button counts only if power stays.
+func (d *domain) resetSeen(e sequence.Event) {
+	if e == sequence.ResetButtonPressed {
+		d.handsBegin(e, sequence.PhaseWarmReset, d.cfg.Timings.WarmResetCheck)
+		return
+	}
+	if source := d.warmResetSource(); d.run == nil && e == source {
+		d.reset = resetSign{source, d.probe(d.core.cfg.Times.Settle)}
+	}
+}
+
+// resetSign is an edge that shows a warm reset if power stays.
+type resetSign struct {
+	event sequence.Event
+	probe uint64 // the reading that decides; 0 = no sign
+}
+
+// warmResetSource is the event that shows a warm reset on this board.
+func (d *domain) warmResetSource() sequence.Event {
+	switch d.cfg.Options.WarmResetSource {
+	case "PlatformReset":
+		return sequence.PlatformResetAssert
+	case "none":
+		return 0
+	default:
+		return sequence.PostCompleteDeassert
+	}
+}
+
+// skipPress goes on with a cycle whose dwell was ended by other hands: the host
+// powers itself up, and our press would switch it off again.
+func (d *domain) skipPress(e sequence.Event) {
+	d.contrary()
+	r := d.run
+	if r == nil || r.mode != modeWait || r.current().Goal != sequence.GoalTime {
+		return
+	}
+	d.addCause(handsCauses[e])
+	d.begin(r.current().ShortTo)
+}
+
 // passage notes a reset that an edge shows.
-func (d *domain) passage(reset bool) {
-	if r := d.run; r != nil && reset && r.driven() {
+func (d *domain) passage() {
+	if r := d.run; r != nil && r.driven() {
 		on, known := d.powered()
 		r.seen.WentReset = r.seen.WentReset || known && on
 	}
 }
 
-// button takes a press of the front power button: another pair of hands has
-// begun a transition, which must settle before anything is launched.
-func (d *domain) button() {
-	d.contrary()
-	on, known := d.powered()
-	if !known || d.run != nil {
+// guestMoved notes an OS that leaves and one that comes up again, while it was
+// asked to power off.
+func (d *domain) guestMoved(e sequence.Event) {
+	r := d.run
+	if r == nil || !r.driven() || !d.levels.ResetVisible() {
 		return
 	}
-	d.hands = otherHands{up: !on, until: d.boot() + d.cfg.Timings.PowerOKWatchdog}
-	if on {
-		d.hands.until = d.boot() + d.cfg.Timings.GracefulTimeout
+	switch e {
+	case sequence.PostCompleteDeassert, sequence.PlatformResetAssert:
+		r.seen.Fell = true
+	default:
+		r.seen.CameBack = r.seen.CameBack || r.seen.Fell
 	}
 }
 
@@ -99,6 +190,7 @@ func (d *domain) seen(ev seen) {
 		d.clearHints()
 	}
 	d.postMoved()
+	d.confirmReset(ev)
 	agreed := ev.agreed && ev.err == nil && known
 	if d.run != nil {
 		d.observed(ev.id, agreed)
@@ -119,6 +211,18 @@ func (d *domain) powerMoved(on bool) {
 	if !on {
 		d.quiesced = false
 		d.values.hostGone()
+	}
+}
+
+// confirmReset takes the reading that tells a warm reset from a loss of power.
+func (d *domain) confirmReset(ev seen) {
+	if d.reset.probe == 0 || d.reset.probe != ev.id {
+		return
+	}
+	sign := d.reset
+	d.reset = resetSign{}
+	if on, known := d.powered(); known && on && ev.err == nil && d.run == nil && d.hands.phase == 0 {
+		d.handsBegin(sign.event, sequence.PhaseWarmReset, d.cfg.Timings.WarmResetCheck)
 	}
 }
 
@@ -164,6 +268,10 @@ func (d *domain) hostState() state.HostState {
 	switch {
 	case !on:
 		return state.HostStateOff
+	case d.hands.phase == sequence.PhaseWarmReset:
+		return state.HostStateTransitioningToRunning
+	case d.hands.phase == sequence.PhaseToOff:
+		return state.HostStateTransitioningToOff
 	case d.quiesced:
 		return state.HostStateQuiesced
 	case running:

@@ -36,6 +36,9 @@ func (d *domain) publish() {
 		}
 	}
 	if h := d.host(); first || !reflect.DeepEqual(h, d.shown.host) {
+		if cameUp := h.Current == state.HostStateRunning && d.shown.host.Current != state.HostStateRunning; cameUp && !first && d.hands.phase == 0 {
+			d.values.hostCameUp()
+		}
 		d.shown.host = h
 		for _, i := range d.cfg.Hosts {
 			d.core.emit(publishHost{i, h})

@@ -352,6 +352,9 @@ func (r *rig) power(on bool) {
 		if !on {
 			l.PostComplete = state.LevelOff
 		}
+		if !on && l.SIOGood != state.LevelAbsent {
+			l.SIOGood = state.LevelOff
+		}
 	})
 	if on {
 		r.later(r.plant.post, func() {

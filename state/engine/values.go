@@ -25,7 +25,9 @@ type values struct {
 	powerHint hint
 	lastHost  state.HostState  // as last shown while the power state was known
 	lastPower state.PowerState // likewise
-	ownCause  bool             // RestartCause was written by a client since the last launch
+	ownCause  bool             // RestartCause was written by a client since the host last came up
+	causes    uint16           // of the restart to come, by RestartCause
+	masks     map[string]bool  // buttons that are masked
 }
 
 // saved is the journalled part, one note of the domain. Enum values are kept
@@ -179,15 +181,51 @@ func (d *domain) setRestartCause(req state.Request) {
 	if !req.Op.Raising() {
 		return
 	}
-	v := &d.values
-	switch {
-	case req.Internal():
+	cause := state.RestartCauseRemoteCommand
+	if req.Internal() {
 		var n int
-		if _, err := fmt.Sscanf(req.Cause, "%d", &n); err == nil {
-			v.saved.RestartCause = state.RestartCause(n)
+		if _, err := fmt.Sscanf(req.Cause, "%d", &n); err != nil {
+			return
 		}
-	case !v.ownCause:
-		v.saved.RestartCause = state.RestartCauseRemoteCommand
+		cause = state.RestartCause(n)
 	}
-	v.ownCause = false
+	d.addCause(cause)
 }
+
+// causePriority orders the causes of one restart, the decisive first
+// (power-sequencing.md §4.2; the two that it does not know stand beside those
+// that they are like).
+var causePriority = [...]state.RestartCause{
+	state.RestartCauseWatchdogTimer, state.RestartCauseHostCrash,
+	state.RestartCauseRemoteCommand, state.RestartCauseScheduledPowerOn,
+	state.RestartCauseResetButton, state.RestartCausePowerButton,
+	state.RestartCausePowerPolicyAlwaysOn, state.RestartCausePowerPolicyPreviousState,
+	state.RestartCauseSoftReset,
+}
+
+// addCause adds to the causes of the restart to come. RestartCause shows the
+// decisive one at once, so that it is there before Running is; one that a client
+// wrote stands until the host has come up.
+func (d *domain) addCause(c state.RestartCause) {
+	if c == state.RestartCauseUnknown {
+		return
+	}
+	v := &d.values
+	v.causes |= 1 << c
+	if v.ownCause {
+		return
+	}
+	for _, c := range causePriority {
+		if v.causes&(1<<c) != 0 {
+			v.saved.RestartCause = c
+			return
+		}
+	}
+}
+
+// hostCameUp ends the time in which causes add up: the next restart has its
+// own.
+func (v *values) hostCameUp() { v.causes, v.ownCause = 0, false }
+
+// masked reports whether a front panel button is masked.
+func (v *values) masked(signal string) bool { return v.masks[signal] }

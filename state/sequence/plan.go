@@ -27,6 +27,7 @@ const (
 	GoalHostRunning             // the host runs
 	GoalResetSeen               // a reset was seen
 	GoalPassage                 // power, or the host, was seen off since the launch, or a reset was
+	GoalCameBack                // the OS was seen to restart and to come up again, with power on
 )
 
 // Show is what CurrentHostState and CurrentPowerState show while a step runs,
@@ -58,7 +59,8 @@ const End = -1
 // Step is one step of a plan. It is journalled by index and name before it
 // acts.
 type Step struct {
-	Name string
+	Name  string
+	Phase Phase // of the ten; 0 = the step belongs to none
 
 	Pulse string        // output to pulse, "" for a wait
 	Width time.Duration // of the pulse
@@ -114,6 +116,7 @@ type Timings struct {
 	SIOWatchdog      time.Duration // SioPowerGoodWatchdogMs
 	PowerOff         time.Duration // from the end of a force-off hold to power good gone
 	GracefulTimeout  time.Duration // gracefulTimeout, GracefulPowerOffS
+	WarmResetCheck   time.Duration // WarmResetCheckMs: how long a reset by others is shown
 	PostTimeout      time.Duration // postTimeout: host running after power good
 	JobTimeout       time.Duration // of a systemd job that a plan waits for
 	ConfirmTimeout   time.Duration // confirmTimeout
@@ -131,6 +134,7 @@ func DefaultTimings() Timings {
 		SIOWatchdog:      time.Second,
 		PowerOff:         time.Second,
 		GracefulTimeout:  300 * time.Second,
+		WarmResetCheck:   500 * time.Millisecond,
 		PostTimeout:      300 * time.Second,
 		JobTimeout:       300 * time.Second,
 		ConfirmTimeout:   120 * time.Second,
@@ -146,6 +150,9 @@ type Options struct {
 	HasSIO             bool
 	ResetVisible       bool
 	ForceOffTries      int // holds before a force-off fails; at least 1
+	// WarmResetSource is the input that shows a warm reset: "PostComplete",
+	// "PlatformReset" or "none"; "" is PostComplete where the board has it.
+	WarmResetSource string
 }
 
 const lostPower = "power good was lost while the host came up"
@@ -166,17 +173,17 @@ func Build(v state.Verdict, op state.Operation, t Timings, o Options, powerUp bo
 	case state.VerdictStartHost:
 		b.hostRunning()
 	case state.VerdictGracefulOff:
-		b.gracefulOff()
+		b.gracefulOff(v)
 	case state.VerdictPowerOff, state.VerdictCutPower:
 		if powerUp {
 			b.awaitPowerUp()
 		}
-		b.cutPower()
+		b.cutPower(false)
 	case state.VerdictReboot, state.VerdictGracefulWarm:
-		b.gracefulOff()
+		b.gracefulOff(v)
 		b.onAgain()
 	case state.VerdictPowerCycle:
-		b.cutPower()
+		b.cutPower(true)
 		b.onAgain()
 	case state.VerdictReset:
 		b.reset()
@@ -221,17 +228,17 @@ func (b *builder) finish() {
 }
 
 func (b *builder) powerOn() {
-	b.add(Step{Name: "press power", Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
+	b.add(Step{Name: "press power", Phase: PhaseAwaitPowerOK, Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
 		Within: stuckAfter, OnTimeout: TimeoutFail, Reason: "stuck: the power button line did not come back",
 		Short: GoalPowerOn, ShortTo: b.next(), Show: ShowPowering, Raising: true})
-	b.add(Step{Name: "wait for power good", Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog, OnTimeout: TimeoutFail,
+	b.add(Step{Name: "wait for power good", Phase: PhaseAwaitPowerOK, Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog, OnTimeout: TimeoutFail,
 		Reason: fmt.Sprintf("no power good within PowerOKWatchdogMs (%s) after the press", b.t.PowerOKWatchdog),
 		Show:   ShowPowering, Raising: true})
 	if b.chassis {
 		return
 	}
 	if b.o.HasSIO {
-		b.add(Step{Name: "wait for SIO power good", Goal: GoalSIOGood, Within: b.t.SIOWatchdog, OnTimeout: TimeoutFail,
+		b.add(Step{Name: "wait for SIO power good", Phase: PhaseAwaitSIO, Goal: GoalSIOGood, Within: b.t.SIOWatchdog, OnTimeout: TimeoutFail,
 			Reason: fmt.Sprintf("no SIO power good within SioPowerGoodWatchdogMs (%s) after power good", b.t.SIOWatchdog),
 			Abort:  GoalPowerOff, AbortReason: lostPower, Show: ShowStarting, Raising: true})
 	}
@@ -239,18 +246,27 @@ func (b *builder) powerOn() {
 }
 
 func (b *builder) hostRunning() {
-	b.add(Step{Name: "wait for the host", Goal: GoalHostRunning, Within: b.t.PostTimeout, OnTimeout: TimeoutFail,
+	b.add(Step{Name: "wait for the host", Phase: PhaseOn, Goal: GoalHostRunning, Within: b.t.PostTimeout, OnTimeout: TimeoutFail,
 		Reason: fmt.Sprintf("power is good, but the host did not come up within postTimeout (%s)", b.t.PostTimeout),
 		Abort:  GoalPowerOff, AbortReason: lostPower, Show: ShowStarting, Raising: true})
 }
 
-func (b *builder) gracefulOff() {
-	b.add(Step{Name: "ask the OS", Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
+func (b *builder) gracefulOff(v state.Verdict) {
+	phase := PhaseGracefulCycle
+	if v == state.VerdictGracefulOff {
+		phase = PhaseGracefulOff
+	}
+	b.add(Step{Name: "ask the OS", Phase: phase, Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
 		Within: stuckAfter, OnTimeout: TimeoutFail, Reason: "stuck: the power button line did not come back",
 		Show: ShowStopping})
-	wait := Step{Name: "wait for the OS", Goal: GoalPowerOff, Within: b.t.GracefulTimeout, OnTimeout: TimeoutFail,
+	wait := Step{Name: "wait for the OS", Phase: phase, Goal: GoalPowerOff, Within: b.t.GracefulTimeout, OnTimeout: TimeoutFail,
 		Reason: fmt.Sprintf("the OS did not power off within gracefulTimeout (%s)", b.t.GracefulTimeout),
-		Show:   ShowStopping, Graceful: true}
+		Show:   ShowStopping, Graceful: true,
+		Abort: GoalCameBack, AbortReason: "the OS restarted instead of powering off"}
+	if v == state.VerdictGracefulWarm { // DESIGN.md §3.2: a reset seen, then running, is what was asked for
+		wait.Abort, wait.AbortReason = GoalNone, ""
+		wait.Short, wait.ShortTo = GoalCameBack, End
+	}
 	if !b.o.ForceAfterGraceful {
 		b.add(wait)
 		return
@@ -259,20 +275,24 @@ func (b *builder) gracefulOff() {
 	wait.Else = b.next()
 	wait.Then = b.next() + 2*b.tries()
 	b.add(wait)
-	b.cutPower()
+	b.cutPower(phase == PhaseGracefulCycle)
 }
 
 func (b *builder) tries() int { return max(1, b.o.ForceOffTries) }
 
 // cutPower adds one hold and one short wait per try; P3 counts the repeats.
-func (b *builder) cutPower() {
+func (b *builder) cutPower(cycle bool) {
+	phase := PhaseToOff
+	if cycle {
+		phase = PhaseToCycleOff
+	}
 	after := len(b.steps) + 2*b.tries()
 	for i := range b.tries() {
-		b.add(Step{Name: fmt.Sprintf("force off, hold %d", i+1), Pulse: PowerOut, Width: b.t.ForceOffPulse, Hold: true,
+		b.add(Step{Name: fmt.Sprintf("force off, hold %d", i+1), Phase: phase, Pulse: PowerOut, Width: b.t.ForceOffPulse, Hold: true,
 			Goal: GoalRelease, Within: stuckAfter, OnTimeout: TimeoutFail,
 			Reason: "stuck: the power button line did not come back",
 			Short:  GoalPowerOff, ShortTo: after, Show: ShowCutting})
-		wait := Step{Name: fmt.Sprintf("wait for power off %d", i+1), Goal: GoalPowerOff, Within: b.t.PowerOff, Then: after,
+		wait := Step{Name: fmt.Sprintf("wait for power off %d", i+1), Phase: phase, Goal: GoalPowerOff, Within: b.t.PowerOff, Then: after,
 			OnTimeout: TimeoutNext, Else: b.next(), Show: ShowCutting}
 		if i == b.tries()-1 {
 			wait.OnTimeout = TimeoutFail
@@ -285,7 +305,7 @@ func (b *builder) cutPower() {
 // awaitPowerUp waits for what an earlier press may still bring: with nothing
 // on there is nothing to cut, and another press would switch on.
 func (b *builder) awaitPowerUp() {
-	b.add(Step{Name: "wait for an earlier press", Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog,
+	b.add(Step{Name: "wait for an earlier press", Phase: PhaseToOff, Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog,
 		OnTimeout: TimeoutNext, Else: End, Show: ShowCutting})
 }
 
@@ -302,20 +322,20 @@ func (b *builder) onAgain() {
 }
 
 func (b *builder) dwell() {
-	b.add(Step{Name: "dwell", Goal: GoalTime, Within: b.t.PowerCycle, OnTimeout: TimeoutNext, Else: b.next(),
+	b.add(Step{Name: "dwell", Phase: PhaseCycleOff, Goal: GoalTime, Within: b.t.PowerCycle, OnTimeout: TimeoutNext, Else: b.next(),
 		Short: GoalPowerOn, ShortTo: b.next() + 1, Show: ShowSeen}) // a host that powers itself up needs no press
 }
 
 func (b *builder) reset() {
-	b.add(Step{Name: "pulse reset", Pulse: ResetOut, Width: b.t.ResetPulse, Goal: GoalRelease,
+	b.add(Step{Name: "pulse reset", Phase: PhaseWarmReset, Pulse: ResetOut, Width: b.t.ResetPulse, Goal: GoalRelease,
 		Within: stuckAfter, OnTimeout: TimeoutFail, Reason: "stuck: the reset line did not come back",
 		Show: ShowStarting})
 	if !b.o.ResetVisible {
 		return // DESIGN.md §3.2: a completed pulse with power still good confirms
 	}
-	b.add(Step{Name: "wait for the reset", Goal: GoalResetSeen, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
+	b.add(Step{Name: "wait for the reset", Phase: PhaseWarmReset, Goal: GoalResetSeen, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
 		Abort: GoalPowerOff, AbortReason: lostPower, Show: ShowStarting})
-	b.add(Step{Name: "wait for the host", Goal: GoalHostRunning, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
+	b.add(Step{Name: "wait for the host", Phase: PhaseWarmReset, Goal: GoalHostRunning, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
 		Abort: GoalPowerOff, AbortReason: lostPower, Show: ShowStarting, AfterPassage: true})
 }
 
@@ -325,6 +345,8 @@ type Seen struct {
 	WentOff   bool // power was seen off
 	WentReset bool // the host was seen in reset
 	HostWent  bool // the host's unit was seen stopped, or started anew
+	Fell      bool // the OS was seen to leave, with power on
+	CameBack  bool // and to come up again
 }
 
 // Met reports whether the goal is met by what was seen. [GoalRelease] and
@@ -344,6 +366,8 @@ func (g Goal) Met(s Seen, strict bool) bool {
 		return s.WentReset
 	case GoalPassage:
 		return s.WentOff || s.WentReset || s.HostWent
+	case GoalCameBack:
+		return s.CameBack && known && on
 	default:
 		return false
 	}
