@@ -58,7 +58,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 				PendingTTL: cfg.PendingTTL, RetryInvalid: cfg.RepeatAfterInvalid,
 			},
 			Timings: timings(cfg, m.power[d.id]),
-			Options: sequence.Options{ForceAfterGraceful: cfg.ForceAfterOff, StrictRunning: cfg.PostComplete, ForceOffTries: forceOffTries},
+			Options: options(cfg, m.power[d.id]),
 		})
 	}
 	return ec
@@ -67,6 +67,19 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 // forceOffTries is how many holds of the power button a force-off makes while
 // power reads on (DESIGN.md P3).
 const forceOffTries = 3
+
+func options(cfg config.Config, pc *powerconfig.Config) sequence.Options {
+	o := sequence.Options{ForceAfterGraceful: cfg.ForceAfterOff, StrictRunning: cfg.PostComplete, ForceOffTries: forceOffTries}
+	if pc == nil {
+		return o
+	}
+	_, post := pc.Signals[powerconfig.PostComplete]
+	_, reset := pc.Signals[powerconfig.PlatformReset]
+	if o.WarmResetSource = pc.WarmResetSource; o.WarmResetSource == "" && !post && reset {
+		o.WarmResetSource = powerconfig.PlatformReset
+	}
+	return o
+}
 
 // timings are the board's where it has a file, else those of --simulate. A
 // gracefulTimeout of our own configuration rules over a board's

@@ -16,4 +16,11 @@
 //	debounce  inputs: a Go duration, for example "5ms"
 //	idle      pulse outputs, between pulses: "release" (as x86-power-control does) or "hold"
 //	level     outputs: true keeps the level that was set, false pulses
+//
+// and of event_configs:
+//
+//	WarmResetSource    "PostComplete", "PlatformReset" or "none": the input that
+//	                   shows a reset by others (x86-power-control's use-plt-rst)
+//	ButtonPassthrough  true passes the power and the reset button on to PowerOut
+//	                   and ResetOut, edge by edge (its button-passthrough)
 package powerconfig

@@ -136,13 +136,34 @@ func (p *parser) members(n *jsonpos.Node) []jsonpos.Member {
 
 func (p *parser) events(n *jsonpos.Node) {
 	for _, m := range p.members(n) {
-		switch {
-		case m.Key != "NMIWhenPoweredOff":
-			p.warn(m.Offset, "unknown key event_configs.%s is ignored", m.Key)
-		case m.Value.Kind != jsonpos.Bool:
-			p.fail(m.Value.Offset, "event_configs.%s is %s, not true or false", m.Key, m.Value.Kind)
+		switch m.Key {
+		case "NMIWhenPoweredOff":
+			p.flag(m, &p.config.NMIWhenPoweredOff)
+		case "ButtonPassthrough":
+			p.flag(m, &p.config.ButtonPassthrough)
+		case "WarmResetSource":
+			p.warmResetSource(m.Value)
 		default:
-			p.config.NMIWhenPoweredOff = m.Value.Bool
+			p.warn(m.Offset, "unknown key event_configs.%s is ignored", m.Key)
 		}
 	}
+}
+
+func (p *parser) flag(m jsonpos.Member, to *bool) {
+	if m.Value.Kind != jsonpos.Bool {
+		p.fail(m.Value.Offset, "event_configs.%s is %s, not true or false", m.Key, m.Value.Kind)
+		return
+	}
+	*to = m.Value.Bool
+}
+
+// warmResetSources are the inputs that can show a warm reset.
+var warmResetSources = []string{PostComplete, PlatformReset, "none"}
+
+func (p *parser) warmResetSource(n *jsonpos.Node) {
+	if n.Kind != jsonpos.String || !slices.Contains(warmResetSources, n.Text) {
+		p.fail(n.Offset, "event_configs.WarmResetSource is %s; allowed: %q", n.Source(p.data, 40), warmResetSources)
+		return
+	}
+	p.config.WarmResetSource = n.Text
 }
