@@ -38,6 +38,8 @@ type Options struct {
 	// Hosts and Chassis are the instance numbers that get objects; Domains
 	// those of the transition queues (the lowest chassis of each domain).
 	Hosts, Chassis, Domains []int
+	// Panels are the front panels and outputs that hosts have beside that.
+	Panels []Panel
 	// AllowedUIDs may write and call methods, beside root and our own uid.
 	AllowedUIDs []uint32
 	// Logger gets what no client can be told. Nil means slog.Default().
@@ -57,6 +59,8 @@ type Server struct {
 
 	mu       sync.Mutex // guards requests
 	requests map[requestKey]*props.Object
+
+	panels map[int][]panelObject // by host; read-only once made
 
 	wg      sync.WaitGroup
 	endOnce sync.Once
@@ -80,12 +84,13 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		objects:  make(map[state.Object]*props.Object),
 		queues:   make(map[int]*props.Object),
 		requests: make(map[requestKey]*props.Object),
+		panels:   make(map[int][]panelObject),
 		done:     make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if err := errors.Join(s.addStates(), s.addQueues()); err != nil {
+	if err := errors.Join(s.addStates(), s.addQueues(), s.addPanels()); err != nil {
 		return nil, err
 	}
 	return s, nil

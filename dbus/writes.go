@@ -22,6 +22,7 @@ var writes = [...]write{
 	{"RequestedBMCTransition", 0, enum(openbmc.BMCTransition)},
 	{"CurrentHostState", engine.PropHostState, enum(openbmc.HostState)},
 	{"RestartCause", engine.PropRestartCause, enum(openbmc.RestartCause)},
+	{"RequestedRestartCause", engine.PropRequestedRestartCause, enum(openbmc.PrivateRestartCause)},
 	{"BootProgress", engine.PropBootProgress, enum(openbmc.BootProgress)},
 	{"BootProgressLastUpdate", engine.PropBootProgressUpdate, number},
 	{"OperatingSystemState", engine.PropOSState, enum(openbmc.OSState)},

@@ -30,6 +30,8 @@ type Levels struct {
 	PostComplete  Level
 	PlatformReset Level
 	HostActive    Level // the host's run-time unit, on boards run by systemd targets
+
+	Pressed [Buttons]Level // by [Button]
 }
 
 // Power returns what the levels say about power: known is false while nothing

@@ -63,8 +63,27 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 		PostComplete:  level(all, gpio.PostComplete),
 		PlatformReset: level(all, gpio.PlatformReset),
 	}
+	for b, signal := range buttonSignals {
+		l.Pressed[b] = level(all, signal)
+	}
 	err = errors.Join(err, all[gpio.PowerOk].Err, all[gpio.SioPowerGood].Err)
 	return l, all.Agreed(gpio.PowerOk, gpio.SioPowerGood), err
+}
+
+var buttonSignals = [state.Buttons]string{
+	state.ButtonPower: gpio.PowerButton, state.ButtonReset: gpio.ResetButton,
+	state.ButtonNMI: gpio.NMIButton, state.ButtonID: gpio.IdButton,
+}
+
+// errNoHolder says that a mask cannot be held.
+var errNoHolder = errors.New("this board cannot hold a line at its idle level")
+
+// Hold implements engine.Holder.
+func (b *board) Hold(ctx context.Context, signal string, hold bool) error {
+	if h, ok := b.Board.(gpio.Holder); ok {
+		return h.Hold(ctx, signal, hold)
+	}
+	return errNoHolder
 }
 
 func level(all gpio.Levels, signal string) state.Level {

@@ -78,6 +78,14 @@ func (j *joinedBoard) Read(ctx context.Context, settle time.Duration) (gpio.Leve
 	return all, err
 }
 
+// Hold implements [gpio.Holder] for the lines.
+func (j *joinedBoard) Hold(ctx context.Context, signal string, hold bool) error {
+	if h, ok := j.Board.(gpio.Holder); ok {
+		return h.Hold(ctx, signal, hold)
+	}
+	return errNoHolder
+}
+
 // Close ends both.
 func (j *joinedBoard) Close() error {
 	close(j.stop)

@@ -52,6 +52,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 		_, driven := m.boards[d.id]
 		ec.Domains = append(ec.Domains, engine.DomainConfig{
 			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven,
+			NMIWhenPoweredOff: m.power[d.id] == nil || m.power[d.id].NMIWhenPoweredOff,
 			Queue: queue.Config{
 				Policy: cfg.PolicyOf(d.id), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),
 				HistoryMax: cfg.HistoryMax, HistoryTTL: cfg.HistoryTTL, RepeatWindow: cfg.RepeatWindow,

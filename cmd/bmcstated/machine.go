@@ -23,6 +23,7 @@ type machine struct {
 	bootID   string
 	boot     func() time.Duration
 	domains  []domainOf
+	signals  map[int]map[string]bool // that a domain's board has
 	boards   map[int]engine.Board
 	power    map[int]*powerconfig.Config // of the real boards
 	notify   *systemd.Notifier
@@ -43,7 +44,7 @@ type domainOf struct {
 // openMachine opens the boards. It touches no line (DESIGN.md P7).
 func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Notifier, log *slog.Logger) (*machine, error) {
 	m := &machine{
-		boot: gpio.BootTime, boards: map[int]engine.Board{}, power: map[int]*powerconfig.Config{}, notify: notify,
+		boot: gpio.BootTime, boards: map[int]engine.Board{}, signals: map[int]map[string]bool{}, power: map[int]*powerconfig.Config{}, notify: notify,
 		runDir: f.runDir, simulate: f.simulate, rebooted: make(chan struct{}),
 	}
 	maps := cfg.Hosts
@@ -68,6 +69,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Noti
 			m.close()
 			return nil, err
 		}
+		m.signals[d.id] = virtualSignals(cfg)
 		b := newBoard(v)
 		m.boards[d.id] = b
 		m.closers = append(m.closers, b.Close)

@@ -41,6 +41,10 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, log *slog.
 		}
 		b := newBoard(withProperties(c, pc, log))
 		m.boards[d.id], m.power[d.id] = b, pc
+		m.signals[d.id] = map[string]bool{}
+		for name := range pc.Signals {
+			m.signals[d.id][name] = true
+		}
 		m.closers = append(m.closers, b.Close)
 	}
 	m.forget(kept, log)

@@ -96,7 +96,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 	}
 	server, err := dbus.New(context.Background(), dbus.Options{
 		Backend: eng, Hosts: m.hosts(), Chassis: m.chassis(), Domains: m.domainIDs(),
-		AllowedUIDs: cfg.AllowedUIDs, Logger: log,
+		Panels: m.panels(), AllowedUIDs: cfg.AllowedUIDs, Logger: log,
 	})
 	if err != nil {
 		return exitFailure, errors.Join(err, eng.Close())

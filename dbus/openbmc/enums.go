@@ -61,6 +61,16 @@ var HostState = Enum[state.HostState]{IfaceHost + ".HostState.", state.HostState
 	state.HostStateDiagnosticMode:         "DiagnosticMode",
 }}
 
+// PrivateRestartCause is what the private interface shows: x86-power-control's
+// name of a command, which its clients compare with, in place of
+// RemoteCommand.
+var PrivateRestartCause = func() Enum[state.RestartCause] {
+	e := RestartCause
+	e.names = slices.Clone(e.names)
+	e.names[state.RestartCauseRemoteCommand] = "IpmiCommand"
+	return e
+}()
+
 // RestartCause is Host.RestartCause.
 var RestartCause = Enum[state.RestartCause]{IfaceHost + ".RestartCause.", state.RestartCauseUnknown, []string{
 	state.RestartCauseUnknown:                  "Unknown",

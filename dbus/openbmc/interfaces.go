@@ -44,6 +44,23 @@ var (
 	}}
 )
 
+// The interfaces that x86-power-control has of its own.
+var (
+	Buttons = &props.Interface{Name: IfaceButtons, Properties: []props.Property{
+		{Name: "ButtonMasked", Type: "b", Writable: true},
+		{Name: "ButtonPressed", Type: "b"},
+	}}
+	// IDButton is Buttons of the button that cannot be masked.
+	IDButton = &props.Interface{Name: IfaceButtons, Properties: []props.Property{
+		{Name: "ButtonPressed", Type: "b"},
+	}}
+	NMI             = &props.Interface{Name: IfaceNMI, Methods: []props.Method{{Name: "NMI"}}}
+	OwnRestartCause = &props.Interface{Name: IfaceRestartCause, Properties: []props.Property{
+		{Name: "RestartCause", Type: "s"},
+		{Name: "RequestedRestartCause", Type: "s", Writable: true},
+	}}
+)
+
 // The interfaces of queues and requests. The first two are ours.
 var (
 	Queue = &props.Interface{

@@ -23,6 +23,13 @@ const (
 	IfaceProgress       = "xyz.openbmc_project.Common.Progress"
 	IfaceDelete         = "xyz.openbmc_project.Object.Delete"
 
+	// Of x86-power-control alone (power-sequencing.md §1.3); OSService names a
+	// service only.
+	IfaceButtons      = "xyz.openbmc_project.Chassis.Buttons"
+	IfaceNMI          = "xyz.openbmc_project.Control.Host.NMI"
+	IfaceRestartCause = "xyz.openbmc_project.Control.Host.RestartCause"
+	OSService         = "xyz.openbmc_project.State.OperatingSystem"
+
 	IfaceQueue   = "xyz.openbmc_project.State.TransitionQueue"   // ours
 	IfaceRequest = "xyz.openbmc_project.State.TransitionRequest" // ours
 )
@@ -31,7 +38,30 @@ const (
 const (
 	StateRoot     godbus.ObjectPath = "/xyz/openbmc_project/state"
 	ScheduledRoot godbus.ObjectPath = "/xyz/openbmc_project/scheduled"
+	ButtonsRoot   godbus.ObjectPath = "/xyz/openbmc_project/chassis/buttons"
+	ControlRoot   godbus.ObjectPath = "/xyz/openbmc_project/control"
 )
+
+// OSPath is where the state of the operating system was before it moved to the
+// host's object; the service of its own still has it there.
+const OSPath = StateRoot + "/os"
+
+// ButtonPath returns the path of a front panel button. It does not tell hosts
+// apart: their bus names do.
+func ButtonPath(b state.Button) godbus.ObjectPath {
+	return ButtonsRoot + godbus.ObjectPath("/"+b.String())
+}
+
+// NMIPath and RestartCausePath return paths of x86-power-control's private
+// objects of a host.
+func NMIPath(host int) godbus.ObjectPath {
+	return ControlRoot + godbus.ObjectPath(fmt.Sprintf("/host%d/nmi", host))
+}
+
+// RestartCausePath: see [NMIPath].
+func RestartCausePath(host int) godbus.ObjectPath {
+	return ControlRoot + godbus.ObjectPath(fmt.Sprintf("/host%d/restart_cause", host))
+}
 
 // Error names.
 const (

@@ -31,6 +31,10 @@ func (c *Core) write(ev Write) {
 		c.refuse(ev.Reply, invalidArgument("there is no %s", ev.Object))
 		return
 	}
+	if r := d.maskedRefusal(ev.Op); r != nil {
+		c.refuse(ev.Reply, r)
+		return
+	}
 	d.admit(queue.Delivery{
 		Key: state.Key{UID: ev.Caller.UID}, Object: ev.Object, Op: ev.Op, Conn: ev.Caller.Sender, Property: true,
 	}, ev.Reply)
@@ -39,6 +43,10 @@ func (c *Core) write(ev Write) {
 // submit admits a request with a key of its own.
 func (c *Core) submit(ev Submit) {
 	d := c.domain(ev.Domain)
+	if r := d.maskedRefusal(ev.Op); r != nil {
+		c.refuse(ev.Reply, r)
+		return
+	}
 	d.admit(queue.Delivery{
 		Key:    state.Key{UID: ev.Caller.UID, Client: ev.Client, Request: ev.Request},
 		Object: d.object(ev.Op), Op: ev.Op, Conn: ev.Caller.Sender, Cause: ev.Cause, Expires: ev.Expires,

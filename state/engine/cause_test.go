@@ -120,3 +120,16 @@ func TestPowerLossIsNoSoftReset(t *testing.T) {
 		assert.NotEqual(t, state.HostStateTransitioningToRunning, h.Current)
 	}
 }
+
+// A reset that meets POST shows no edge of POST complete but its end.
+func TestResetDuringPOSTIsSeen(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	r.plant.post = 3 * time.Second
+	r.write(state.HostOn)
+	r.pass(700 * time.Millisecond)
+	assert.Equal(t, state.HostStateRunning, r.hostState())
+	w := r.write(state.HostForceWarmReboot)
+	r.pass(5 * time.Second)
+	assert.Equal(t, state.Success, r.status(w.answer.Seq))
+}

@@ -28,7 +28,9 @@ type DomainConfig struct {
 	// Targets, where not nil, are the units that do the work; otherwise lines
 	// are driven.
 	Targets *sequence.Targets
-	Driven  bool // has a board; without one the objects are served and requests end FAILED
+	// NMIWhenPoweredOff lets the NMI button act on a host that is off.
+	NMIWhenPoweredOff bool
+	Driven            bool // has a board; without one the objects are served and requests end FAILED
 }
 
 // Times are the deadlines of DESIGN.md that are not a sequence's own.

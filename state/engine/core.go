@@ -103,6 +103,12 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.domain(ev.domain).barred(ev)
 	case rebootFailed:
 		c.bmc.failed(ev)
+	case Mask:
+		c.mask(ev)
+	case NMI:
+		c.nmi(ev)
+	case controlled:
+		c.domain(ev.domain).controlled(ev)
 	case tick:
 	default:
 		panic(fmt.Sprintf("engine: unknown event %T", ev))

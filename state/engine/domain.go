@@ -42,6 +42,7 @@ type domain struct {
 	press     openPress
 	hands     otherHands
 	reset     resetSign
+	controls  controls
 	recovered []recovered // records of an earlier run that wait for the power state
 
 	// What is shown.

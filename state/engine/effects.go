@@ -73,6 +73,24 @@ type (
 		seq   uint64
 	}
 
+	// holdEffect holds an output at its idle level, or ends that; a [controlled]
+	// event answers.
+	holdEffect struct {
+		domain int
+		id     uint64
+		signal string
+		hold   bool
+	}
+	// nmiEffect pulses the NMI output; a [controlled] event answers.
+	nmiEffect struct {
+		domain int
+		id     uint64
+	}
+
+	publishPanel struct {
+		host  int
+		panel state.Panel
+	}
 	publishHost struct {
 		index int
 		host  state.Host
@@ -110,6 +128,9 @@ func (releaseAllEffect) isEffect() {}
 func (barrierEffect) isEffect()    {}
 func (voidEffect) isEffect()       {}
 func (rebootEffect) isEffect()     {}
+func (holdEffect) isEffect()       {}
+func (nmiEffect) isEffect()        {}
+func (publishPanel) isEffect()     {}
 func (publishHost) isEffect()      {}
 func (publishChassis) isEffect()   {}
 func (publishBMC) isEffect()       {}
@@ -157,6 +178,12 @@ type (
 		moved   bool // the line was asserted
 		err     error
 	}
+	// controlled says that a hold or an NMI has ended.
+	controlled struct {
+		domain int
+		id     uint64
+		err    error
+	}
 	// rebooting says that the platform refused to reboot.
 	rebootFailed struct {
 		seq uint64
@@ -172,5 +199,6 @@ func (committed) isEvent()    {}
 func (barred) isEvent()       {}
 func (voided) isEvent()       {}
 func (acted) isEvent()        {}
+func (controlled) isEvent()   {}
 func (rebootFailed) isEvent() {}
 func (tick) isEvent()         {}

@@ -255,6 +255,12 @@ func (e *Engine) carryOut(eff Effect) {
 		e.workers.Go(func() { e.void(eff) })
 	case rebootEffect:
 		e.reboot(eff)
+	case holdEffect:
+		e.workers.Go(func() { e.hold(eff) })
+	case nmiEffect:
+		e.workers.Go(func() { e.pulseNMI(eff) })
+	case publishPanel:
+		p.PublishPanel(eff.host, eff.panel)
 	case publishHost:
 		p.PublishHost(eff.index, eff.host)
 	case publishChassis:
@@ -324,6 +330,30 @@ func (e *Engine) endJob(request uint64, cause error) {
 		cancel(cause)
 		delete(e.jobs, request)
 	}
+}
+
+// Holder is implemented by boards that can hold an output at its idle level.
+type Holder interface {
+	Hold(ctx context.Context, signal string, hold bool) error
+}
+
+var errNoHold = errors.New("this board cannot hold a line")
+
+func (e *Engine) hold(eff holdEffect) {
+	ctx, cancel := context.WithTimeout(e.ctx, e.core.cfg.Times.Read)
+	defer cancel()
+	err := errNoHold
+	if h, ok := e.opts.Boards[eff.domain].(Holder); ok {
+		err = h.Hold(ctx, eff.signal, eff.hold)
+	}
+	e.Post(controlled{eff.domain, eff.id, err})
+}
+
+func (e *Engine) pulseNMI(eff nmiEffect) {
+	ctx, cancel := context.WithTimeout(context.Background(), nmiWidth+e.core.cfg.Times.Read)
+	defer cancel()
+	_, err := e.opts.Boards[eff.domain].Pulse(ctx, nmiOut, nmiWidth, false)
+	e.Post(controlled{eff.domain, eff.id, err})
 }
 
 func (e *Engine) read(eff probeEffect) {

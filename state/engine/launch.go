@@ -224,6 +224,7 @@ func (d *domain) acted(ev acted) {
 	}
 	r.pulsing = ""
 	r.moved = r.moved || ev.moved
+	d.again = true // what it led to may show no edge: POST complete stays off when a reset meets POST
 	if ev.err != nil {
 		if !ev.moved {
 			d.press = openPress{}

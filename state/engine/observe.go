@@ -52,8 +52,12 @@ func (d *domain) phase() sequence.Phase {
 // [sequence.React] says what the edge leads to.
 func (d *domain) edge(ev edge) {
 	d.again = true
-	if d.values.masked(ev.signal) {
-		return // a masked button is shown and logged, and begins nothing
+	if b, ok := buttons[ev.signal]; ok {
+		d.controls.pressed[b] = ev.asserted
+		if d.controls.masked[b] {
+			return // a masked button is shown, and begins nothing
+		}
+		d.nmiButton(b, ev.asserted)
 	}
 	e := sequence.EventOf(ev.signal, ev.asserted)
 	if _, known := d.powered(); e == 0 || !known {
@@ -180,8 +184,10 @@ func (d *domain) seen(ev seen) {
 		d.lastRead = d.boot()
 	}
 	before, knownBefore := d.powered()
+	d.levels.Pressed = ev.levels.Pressed // a button is no change of the host
 	moved := ev.levels != d.levels
 	d.levels = ev.levels
+	d.buttonsSeen()
 	on, known := d.powered()
 	if known && (!knownBefore || on != before) {
 		d.powerMoved(on)

@@ -153,6 +153,7 @@ const (
 	PropLastRebootCause
 	PropScheduledTime
 	PropScheduledTransition
+	PropRequestedRestartCause // of the private interface
 )
 
 // Set is a write to one of the [Property] properties. Value is the number, or
@@ -165,6 +166,26 @@ type Set struct {
 	Reply  func(Answer)
 }
 
+// Mask holds the output of a button at its idle level, so that the hardware
+// passes no press on, and has requests that need the button refused; or ends
+// that. The answer comes when the line is held.
+type Mask struct {
+	Caller Caller
+	Host   int
+	Button state.Button
+	On     bool
+	Reply  func(Answer)
+}
+
+// NMI pulses the host's NMI output. The answer comes when it is released.
+type NMI struct {
+	Caller Caller
+	Host   int
+	Reply  func(Answer)
+}
+
+func (Mask) isEvent()       {}
+func (NMI) isEvent()        {}
 func (Write) isEvent()      {}
 func (Submit) isEvent()     {}
 func (Lookup) isEvent()     {}
@@ -183,6 +204,7 @@ type Publisher interface {
 	PublishBMC(b state.BMC)
 	PublishSchedule(index int, s state.Schedule)
 	PublishQueue(domain int, q state.Queue)
+	PublishPanel(host int, p state.Panel)
 	// PublishRequest shows a request as an object; the first call adds it.
 	PublishRequest(domain int, r state.Request)
 	// RemoveRequest takes a request's object away.

@@ -18,6 +18,7 @@ type shown struct {
 	host     state.Host
 	chassis  state.Chassis
 	schedule state.Schedule
+	panel    state.Panel
 	queue    state.Queue
 	once     bool
 }
@@ -42,6 +43,12 @@ func (d *domain) publish() {
 		d.shown.host = h
 		for _, i := range d.cfg.Hosts {
 			d.core.emit(publishHost{i, h})
+		}
+	}
+	if p := d.panel(); first || p != d.shown.panel {
+		d.shown.panel = p
+		for _, i := range d.cfg.Hosts {
+			d.core.emit(publishPanel{i, p})
 		}
 	}
 	if s := d.schedule(); first || s != d.shown.schedule {

@@ -36,6 +36,12 @@ func (d *domain) set(ev Set) *Refusal {
 	case PropRestartCause:
 		s.RestartCause = state.RestartCause(ev.Value)
 		d.values.ownCause = s.RestartCause != state.RestartCauseUnknown
+	case PropRequestedRestartCause:
+		if state.RestartCause(ev.Value) != state.RestartCauseWatchdogTimer {
+			return invalidArgument("RequestedRestartCause takes WatchdogTimer only")
+		}
+		s.RestartCause, d.values.ownCause = state.RestartCauseWatchdogTimer, true
+		d.controls.requestedCause = state.RestartCauseWatchdogTimer
 	case PropBootProgress:
 		s.Progress, s.ProgressAt = state.BootProgress(ev.Value), d.now().WallMicros()
 	case PropBootProgressUpdate:

@@ -27,7 +27,6 @@ type values struct {
 	lastPower state.PowerState // likewise
 	ownCause  bool             // RestartCause was written by a client since the host last came up
 	causes    uint16           // of the restart to come, by RestartCause
-	masks     map[string]bool  // buttons that are masked
 }
 
 // saved is the journalled part, one note of the domain. Enum values are kept
@@ -226,6 +225,3 @@ func (d *domain) addCause(c state.RestartCause) {
 // hostCameUp ends the time in which causes add up: the next restart has its
 // own.
 func (v *values) hostCameUp() { v.causes, v.ownCause = 0, false }
-
-// masked reports whether a front panel button is masked.
-func (v *values) masked(signal string) bool { return v.masks[signal] }

@@ -131,7 +131,8 @@ func TestPolicyCoversEveryName(t *testing.T) {
 	}
 	assert.Equal(t, own, send)
 	names := []string{"xyz.openbmc_project.State.FaultMonitor", "xyz.openbmc_project.Settings"}
-	for _, iface := range []string{openbmc.IfaceBMC, openbmc.IfaceQueue, openbmc.IfaceHost, openbmc.IfaceChassis, openbmc.IfaceSchedule} {
+	for _, iface := range []string{openbmc.IfaceBMC, openbmc.IfaceQueue, openbmc.IfaceHost, openbmc.IfaceChassis, openbmc.IfaceSchedule,
+		openbmc.IfaceButtons, openbmc.IfaceNMI, openbmc.IfaceRestartCause, openbmc.OSService} {
 		for i := range instances {
 			names = append(names, openbmc.ServiceNames(iface, i)...)
 		}

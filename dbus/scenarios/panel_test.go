@@ -1,0 +1,113 @@
+package scenarios
+
+import (
+	"testing"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/gpio"
+)
+
+const (
+	buttonsName = "xyz.openbmc_project.Chassis.Buttons"
+	powerButton = "/xyz/openbmc_project/chassis/buttons/power"
+	resetButton = "/xyz/openbmc_project/chassis/buttons/reset"
+	idButton    = "/xyz/openbmc_project/chassis/buttons/id"
+	nmiName     = "xyz.openbmc_project.Control.Host.NMI"
+	nmiPath     = "/xyz/openbmc_project/control/host0/nmi"
+	causeName   = "xyz.openbmc_project.Control.Host.RestartCause"
+	causePath   = "/xyz/openbmc_project/control/host0/restart_cause"
+	osName      = "xyz.openbmc_project.State.OperatingSystem"
+)
+
+// Every name of power-sequencing.md §1.2 is owned, with and without its digit,
+// one connection per service.
+func TestNamesOfXPCAreOwned(t *testing.T) {
+	d := prepare(t, "")
+	signals := d.subscribe("org.freedesktop.DBus", "NameOwnerChanged")
+	d.start()
+	d.await(signals, "the last name", func(*godbus.Signal) bool { return d.owned(osName + "0") })
+	owners := map[string]string{}
+	for _, name := range []string{hostName, chassisName, osName, buttonsName, nmiName, causeName} {
+		var bare, numbered string
+		require.NoError(t, d.conn.BusObject().Call("org.freedesktop.DBus.GetNameOwner", 0, name).Store(&bare))
+		require.NoError(t, d.conn.BusObject().Call("org.freedesktop.DBus.GetNameOwner", 0, name+"0").Store(&numbered))
+		assert.Equal(t, bare, numbered, name)
+		assert.NotContains(t, owners, bare, "a connection of its own")
+		owners[bare] = name
+	}
+}
+
+// Who is told that a button is masked can be sure of it (defect 12 of §6.1).
+func TestMaskedButtonRefusesRequests(t *testing.T) {
+	d := boot(t, "")
+	mask := func(path string, on bool) error { return d.set(buttonsName, path, buttonsName, "ButtonMasked", on) }
+	d.untilChassis("Off")
+	require.NoError(t, mask(powerButton, true))
+	require.Equal(t, true, d.get(buttonsName, powerButton, buttonsName, "ButtonMasked"))
+	for _, err := range []error{d.hset("On"), d.hset("Off"), d.hset("Reboot"), d.cset("On"), d.cset("Off"), d.cset("PowerCycle")} {
+		require.Error(t, err)
+		assert.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", err.(godbus.Error).Name)
+	}
+	require.NoError(t, mask(powerButton, false))
+	require.NoError(t, d.hset("On"))
+	d.untilHost("Running")
+
+	require.NoError(t, mask(resetButton, true))
+	require.Error(t, d.hset("ForceWarmReboot"))
+	require.Error(t, d.hset("GracefulWarmReboot"))
+	require.NoError(t, d.hset("Off"))
+	require.Error(t, d.set(buttonsName, idButton, buttonsName, "ButtonMasked", true), "the ID button cannot be masked")
+}
+
+// A masked press is shown, and begins nothing.
+func TestMaskedPressIsShownOnly(t *testing.T) {
+	d := boot(t, "")
+	d.untilChassis("Off")
+	require.NoError(t, d.set(buttonsName, powerButton, buttonsName, "ButtonMasked", true))
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	for _, down := range []bool{true, false} {
+		require.NoError(t, gpio.Stimulate(d.runDir, 0, gpio.Stimulus{Do: gpio.DoWire, Signal: gpio.PowerButton, Asserted: down}))
+		d.await(signals, "the button", func(*godbus.Signal) bool {
+			return d.get(buttonsName, powerButton, buttonsName, "ButtonPressed") == down
+		})
+	}
+	assert.Equal(t, chassisName+".PowerState.Off", d.chassis())
+	require.NoError(t, d.set(buttonsName, powerButton, buttonsName, "ButtonMasked", false))
+	require.NoError(t, d.hset("On"), "nothing is waited for")
+	d.untilHost("Running")
+	assert.Equal(t, hostName+".RestartCause.RemoteCommand", d.get(hostName, hostPath, hostName, "RestartCause"))
+}
+
+func TestNMIPulsesItsLine(t *testing.T) {
+	d := boot(t, "")
+	d.untilChassis("Off")
+	nmi := d.conn.Object(nmiName, nmiPath)
+	require.NoError(t, nmi.Call(nmiName+".NMI", 0).Err)
+	require.NoError(t, nmi.Call(nmiName+".NMI", 0).Err, "one after the other")
+	assert.Zero(t, d.launches(), "it is no transition")
+}
+
+// The private interface says IpmiCommand where the standard one says
+// RemoteCommand (§4.2).
+func TestRestartCauseOnBothInterfaces(t *testing.T) {
+	d := boot(t, "")
+	d.untilChassis("Off")
+	require.NoError(t, d.hset("On"))
+	d.untilHost("Running")
+	assert.Equal(t, hostName+".RestartCause.RemoteCommand", d.get(hostName, hostPath, hostName, "RestartCause"))
+	assert.Equal(t, hostName+".RestartCause.IpmiCommand", d.get(causeName, causePath, causeName, "RestartCause"))
+
+	request := func(v string) error {
+		return d.set(causeName, causePath, causeName, "RequestedRestartCause", hostName+".RestartCause."+v)
+	}
+	require.Error(t, request("SoftReset"))
+	require.NoError(t, request("WatchdogTimer"))
+	require.NoError(t, d.hset("ForceWarmReboot"))
+	d.idle()
+	assert.Equal(t, hostName+".RestartCause.WatchdogTimer", d.get(hostName, hostPath, hostName, "RestartCause"))
+	assert.Equal(t, hostName+".RestartCause.WatchdogTimer", d.get(causeName, causePath, causeName, "RestartCause"))
+	assert.Contains(t, d.get(osName, "/xyz/openbmc_project/state/os", osIface, "OperatingSystemState"), "OSStatus.")
+}

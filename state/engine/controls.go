@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/sequence"
+)
+
+const (
+	nmiOut   = "NMIOut"
+	nmiWidth = 200 * time.Millisecond // as x86-power-control's; not configurable there
+)
+
+// buttons are the inputs of the front panel.
+var buttons = map[string]state.Button{
+	"PowerButton": state.ButtonPower, "ResetButton": state.ButtonReset, "NMIButton": state.ButtonNMI, "IdButton": state.ButtonID,
+}
+
+// maskOutputs are the lines that a mask holds. The NMI button has none: its
+// press reaches the host through us alone.
+var maskOutputs = map[state.Button]string{state.ButtonPower: sequence.PowerOut, state.ButtonReset: sequence.ResetOut}
+
+// controls is the front panel of a domain, and what is under way on it.
+type controls struct {
+	pressed        [state.Buttons]bool
+	masked         [state.Buttons]bool
+	requestedCause state.RestartCause
+	last           uint64 // id given
+	nmi            uint64 // the NMI pulse under way, 0 = none
+	waiting        map[uint64]func(error)
+}
+
+// panel is what the front panel shows.
+func (d *domain) panel() state.Panel {
+	return state.Panel{
+		Pressed: d.controls.pressed, Masked: d.controls.masked, RequestedCause: d.controls.requestedCause,
+		RestartCause: d.values.saved.RestartCause, OS: d.values.saved.OS,
+	}
+}
+
+// buttonsSeen takes the buttons' levels, as an edge may have been lost.
+func (d *domain) buttonsSeen() {
+	for b, l := range d.levels.Pressed {
+		if l.Known() {
+			d.controls.pressed[b] = l == state.LevelOn
+		}
+	}
+}
+
+// begin remembers who waits for a control and returns its id.
+func (k *controls) begin(done func(error)) uint64 {
+	if k.waiting == nil {
+		k.waiting = map[uint64]func(error){}
+	}
+	k.last++
+	k.waiting[k.last] = done
+	return k.last
+}
+
+func (d *domain) controlled(ev controlled) {
+	done := d.controls.waiting[ev.id]
+	delete(d.controls.waiting, ev.id)
+	if done != nil {
+		done(ev.err)
+	}
+}
+
+// mask masks a button. The property says so only once the line is held.
+func (c *Core) mask(ev Mask) {
+	d := c.domainOf(state.Object{Kind: state.KindHost, Index: ev.Host})
+	if d == nil {
+		c.refuse(ev.Reply, invalidArgument("there is no host%d", ev.Host))
+		return
+	}
+	out := maskOutputs[ev.Button]
+	if ev.Button == state.ButtonID {
+		c.refuse(ev.Reply, notAllowedText("the ID button cannot be masked"))
+		return
+	}
+	if out == "" || d.controls.masked[ev.Button] == ev.On {
+		d.controls.masked[ev.Button] = ev.On
+		c.emitReplyLater(ev.Reply, Answer{})
+		return
+	}
+	id := d.controls.begin(func(err error) {
+		if err != nil {
+			c.emitReplyLater(ev.Reply, Answer{Err: unavailable(err)})
+			return
+		}
+		d.controls.masked[ev.Button] = ev.On
+		c.emitReplyLater(ev.Reply, Answer{})
+	})
+	c.emit(holdEffect{d.cfg.ID, id, out, ev.On})
+}
+
+// nmi pulses the NMI output.
+func (c *Core) nmi(ev NMI) {
+	d := c.domainOf(state.Object{Kind: state.KindHost, Index: ev.Host})
+	if d == nil {
+		c.refuse(ev.Reply, invalidArgument("there is no host%d", ev.Host))
+		return
+	}
+	d.pulseNMI(func(err error) {
+		if err != nil {
+			c.emitReplyLater(ev.Reply, Answer{Err: unavailable(err)})
+			return
+		}
+		c.emitReplyLater(ev.Reply, Answer{})
+	})
+}
+
+// pulseNMI pulses the NMI output, one pulse at a time.
+func (d *domain) pulseNMI(done func(error)) {
+	switch _, known := d.powered(); {
+	case !d.cfg.Driven:
+		done(fmt.Errorf("nothing is driven: no lines are configured"))
+		return
+	case !known:
+		done(fmt.Errorf("the power state is not known yet: %s", d.readText()))
+		return
+	case d.controls.nmi != 0:
+		done(fmt.Errorf("the NMI output is asserted already"))
+		return
+	}
+	id := d.controls.begin(func(err error) {
+		d.controls.nmi = 0
+		done(err)
+	})
+	d.controls.nmi = id
+	d.core.emit(nmiEffect{d.cfg.ID, id})
+}
+
+// nmiButton passes a press of the NMI button on.
+func (d *domain) nmiButton(b state.Button, pressed bool) {
+	on, known := d.powered()
+	if b != state.ButtonNMI || !pressed || !known || !on && !d.cfg.NMIWhenPoweredOff {
+		return
+	}
+	d.pulseNMI(func(error) {}) // the line's error is in the board's log
+}
+
+// maskedRefusal refuses an operation whose button is masked. Requests of our own
+// are not refused: they stand for no press.
+func (d *domain) maskedRefusal(op state.Operation) *Refusal {
+	needs := []state.Button{state.ButtonPower}
+	switch op {
+	case state.HostForceWarmReboot:
+		needs = []state.Button{state.ButtonReset}
+	case state.HostGracefulWarmReboot: // x86-power-control looks at reset, and presses power
+		needs = []state.Button{state.ButtonReset, state.ButtonPower}
+	}
+	for _, b := range needs {
+		if d.controls.masked[b] {
+			return notAllowedText(fmt.Sprintf("%s needs the %s button, which is masked: set ButtonMasked to false first", op, b))
+		}
+	}
+	return nil
+}
+
+func notAllowedText(text string) *Refusal { return &Refusal{CodeNotAllowed, text} }
