@@ -20,6 +20,9 @@ import (
 // patience bounds every wait, by the machine's own clock.
 const patience = 30 * time.Second
 
+// stretch is how many times as long as asked for a pulse may look to the board.
+const stretch = 2
+
 // lookEvery is how often the board looks at its wires. Each look costs the
 // emulated processor something.
 const lookEvery = 2 * time.Millisecond
@@ -44,6 +47,7 @@ func localBMC(t *testing.T, s setup) (*bmc, *chip) {
 	b := &bmc{
 		board: board.NewPlayer(server, board.Stock(), c, lookEvery), timing: board.Quick(), run: shell, record: recorded,
 	}
+	b.board.Rest = 4
 	require.NoError(t, b.board.Redrive())
 	require.NoError(t, b.board.Step())
 

@@ -26,6 +26,10 @@ import (
 // is asserted is what happens, and in what order.
 const patience = 90 * time.Second
 
+// stretch is how many times as long as asked for a pulse may look to the board:
+// on a busy host both the machine and the board get the processor late.
+const stretch = 10
+
 // machine is the emulated BMC, the board behind its lines, and the serial line
 // over which it takes orders.
 type machine struct {
