@@ -90,7 +90,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if err := errors.Join(s.addStates(), s.addQueues(), s.addPanels()); err != nil {
+	if err := errors.Join(s.addStates(), s.addPanels(), s.addQueues()); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -21,6 +21,4 @@
 //
 //	WarmResetSource    "PostComplete", "PlatformReset" or "none": the input that
 //	                   shows a reset by others (x86-power-control's use-plt-rst)
-//	ButtonPassthrough  true passes the power and the reset button on to PowerOut
-//	                   and ResetOut, edge by edge (its button-passthrough)
 package powerconfig

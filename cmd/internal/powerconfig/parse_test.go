@@ -268,3 +268,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestWarmResetSource(t *testing.T) {
+	const lines = `"gpio_configs": [
+		{"Name": "PowerOut", "LineName": "A", "Type": "GPIO", "Polarity": "ActiveLow"},
+		{"Name": "ResetOut", "LineName": "B", "Type": "GPIO", "Polarity": "ActiveLow"},
+		{"Name": "PowerOk", "LineName": "C", "Type": "GPIO", "Polarity": "ActiveHigh"}]`
+	for value, ok := range map[string]bool{`"PostComplete"`: true, `"PlatformReset"`: true, `"none"`: true, `"SIOS5"`: false, `1`: false} {
+		c, _, err := powerconfig.Parse("file", []byte(`{`+lines+`, "event_configs": {"WarmResetSource": `+value+`}}`))
+		if !ok {
+			require.ErrorContains(t, err, "WarmResetSource", value)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, value, `"`+c.WarmResetSource+`"`)
+	}
+}

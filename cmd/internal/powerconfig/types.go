@@ -119,7 +119,6 @@ type Config struct {
 	Timings           Timings
 	GracefulSet       bool // the file has GracefulPowerOffS
 	NMIWhenPoweredOff bool
-	ButtonPassthrough bool   // ours: the power and reset buttons are passed on by software
 	WarmResetSource   string // ours: PostComplete, PlatformReset or "none"; "" is the former where the board has it
 }
 
