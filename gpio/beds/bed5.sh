@@ -3,7 +3,7 @@
 # armhf kernel, systemd and the system bus, /var on an SD card; the ARMv7 programs
 # run inside, the server board and the cases outside.
 #
-# usage: bed5.sh [GO-TEST-FLAG...]      for example: bed5.sh -run TestPowerOn
+# usage: bed5.sh [TEST-FLAG...]      for example: bed5.sh -test.run 'TestBMC/(Wires|On)$'
 #
 # Environment: BED_TIMEOUT (seconds for the run, default 600), BED_CACHE.
 # The exit status is that of the cases.
@@ -47,11 +47,14 @@ fdtput -t s "$run/bmc.dtb" /ahb/apb/serial@1e783000 status okay
 # Without a seed the first getrandom waits for a minute of jitter.
 # shellcheck disable=SC2046
 fdtput -t bx "$run/bmc.dtb" /chosen rng-seed $(od -An -v -tx1 -N64 /dev/urandom)
+
+(cd "$REPO" && nice -n 10 go test -c -tags bed5 -o "$run/cases" ./gpio/beds/cases)
 say "ready to boot after $((SECONDS - began)) s"
 
+# The board must not wait for the processor behind its own machine: it is the
+# machine that is run with low priority.
 status=0
-BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.log BED5_LINES="${names[*]}" \
-  timeout --foreground -k 10 "${BED_TIMEOUT:-600}" nice -n 10 \
-  go test -C "$REPO" -tags bed5 -count=1 -v -timeout "${BED_TIMEOUT:-600}s" "$@" ./gpio/beds/cases || status=$?
+export BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.log BED5_LINES="${names[*]}"
+timeout --foreground -k 10 "${BED_TIMEOUT:-600}" "$run/cases" -test.v "$@" || status=$?
 say "bed 5 took $((SECONDS - began)) s; the machine's console is in $CACHE/bed5.log"
 exit "$status"

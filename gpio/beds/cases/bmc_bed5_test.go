@@ -55,7 +55,7 @@ func boot(t *testing.T) *machine {
 	m := &machine{resets: make(chan struct{}, 16)}
 	console, err := os.Create(os.Getenv("BED5_LOG"))
 	require.NoError(t, err)
-	emulator := exec.CommandContext(ctx, "qemu-system-arm", "-M", "ast2600-evb",
+	emulator := exec.CommandContext(ctx, "nice", "-n", "10", "qemu-system-arm", "-M", "ast2600-evb",
 		"-accel", "tcg,thread=multi,tb-size=512", "-nodefaults", "-display", "none",
 		"-kernel", os.Getenv("BED5_KERNEL"), "-initrd", dir+"/initrd", "-dtb", dir+"/bmc.dtb",
 		"-append", "console=ttyS4,115200n8 rdinit=/lib/systemd/systemd quiet loglevel=4 panic=-1 systemd.show_status=0 "+

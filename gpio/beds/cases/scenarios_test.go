@@ -57,11 +57,11 @@ func verdict(name string, passed bool) {
 	fmt.Printf("BED-CASE %s %s\n", word, name)
 }
 
-// about says that a width is what was asked for: never shorter than the board
-// can tell, and longer only as the bed allows. The exact figures are TestLatency's.
+// about says that a width is what was asked for, as far as a board can tell that
+// looks at its wires now and then. The exact figures are TestLatency's.
 func about(t *testing.T, want, got time.Duration) {
 	t.Helper()
-	assert.Greater(t, got, want*9/10)
+	assert.Greater(t, got, want/2)
 	assert.Less(t, got, want*stretch)
 }
 
