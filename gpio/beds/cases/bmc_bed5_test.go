@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func boot(t *testing.T) *machine {
 		"-qmp", "unix:"+dir+"/qmp,server=on,wait=off",
 		"-serial", "stdio", "-serial", "unix:"+dir+"/agent,server=on,wait=off")
 	emulator.Stdout, emulator.Stderr = console, console
+	emulator.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // of a run that is cut short
 	require.NoError(t, emulator.Start())
 	background.Go(func() {
 		_ = emulator.Wait() // its end, ours or its own, shows on the sockets
