@@ -121,6 +121,23 @@ func TestPowerLossIsNoSoftReset(t *testing.T) {
 	}
 }
 
+// Power good that bounces takes the OS state away, and no edge of POST complete
+// brings it back: its level does.
+func TestOSStateReturnsWithPowerWithoutAnEdgeOfPOST(t *testing.T) {
+	r := runningHost(t)
+	os := func() state.OSState { return r.host[len(r.host)-1].OS }
+	assert.Equal(t, state.OSStateStandby, os())
+	for _, l := range []struct {
+		level state.Level
+		want  state.OSState
+	}{{state.LevelOff, state.OSStateInactive}, {state.LevelOn, state.OSStateStandby}} {
+		r.levels.PowerGood = l.level
+		r.step(edge{0, "PowerOk", l.level == state.LevelOn})
+		r.pass(time.Second)
+		assert.Equal(t, l.want, os())
+	}
+}
+
 // A reset that meets POST shows no edge of POST complete but its end.
 func TestResetDuringPOSTIsSeen(t *testing.T) {
 	r := newRig(t)

@@ -235,6 +235,11 @@ func (d *domain) confirmReset(ev seen) {
 // postMoved lets POST complete set the state of the operating system.
 func (d *domain) postMoved() {
 	post := d.levels.PostComplete
+	if on, known := d.powered(); known && !on && post.Known() {
+		// Without power POST is not complete, whatever the line shows. When
+		// power returns the line counts again, though it had no edge.
+		post = state.LevelOff
+	}
 	if post == d.post || !post.Known() {
 		return
 	}
