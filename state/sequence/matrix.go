@@ -10,7 +10,7 @@ const (
 	PhaseOn            Phase = iota + 1
 	PhaseAwaitPowerOK        // power was asked for, or comes by other hands
 	PhaseAwaitSIO            // power is good, SIO power good is not
-	PhaseOff                 //
+	PhaseOff                 // power is off
 	PhaseToOff               // power is being cut, or the OS has gone to S5
 	PhaseGracefulOff         // the OS was asked to power off
 	PhaseCycleOff            // the dwell between off and on
