@@ -42,7 +42,7 @@ run: deps build
 	@PROGRAMS=$(BUILD) $(DEMO)/run.sh
 
 # Packages with tests that need no race detector and are slow under it.
-PLAIN := ./state/engine ./cmd/bmcstated/crash
+PLAIN := ./state/engine ./cmd/bmcstated/crash ./cmd/bmcstate-sim
 
 ## test: vet, and every test on a real bus, under the race detector where that
 ## shows something

@@ -10,15 +10,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // TestMutations shows that the simulator has no rule of its own: with one rule
 // of the daemon's admission changed, its figures are no longer the article's.
 // Each patch is applied to a copy that only that build sees.
 func TestMutations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the simulator's tests once per mutation")
-	}
+	statetest.PlainOnly(t)
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	patches, err := filepath.Glob("testdata/mutations/*.patch")

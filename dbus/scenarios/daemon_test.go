@@ -23,11 +23,7 @@ const patience = 30 * time.Second
 
 // binary is the daemon under test, built once.
 var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "bmcstated")
-	if err != nil {
-		return "", err
-	}
-	out := filepath.Join(dir, "bmcstated")
+	out := filepath.Join(binaries, "bmcstated")
 	build := exec.Command("go", "build", "-race", "-o", out, "github.com/bmcstate/bmcstate/cmd/bmcstated")
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the daemon: %w\n%s", err, text)
@@ -35,11 +31,18 @@ var binary = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
+// binaries is where binary builds.
+var binaries string
+
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if out, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(out))
+	dir, err := os.MkdirTemp("", "bmcstated")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	binaries = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
 

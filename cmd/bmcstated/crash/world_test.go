@@ -52,19 +52,20 @@ func buildDaemon(dir, overlay string) (string, error) {
 	return out, nil
 }
 
-var soundBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "bmcstated")
-	if err != nil {
-		return "", err
-	}
-	return buildDaemon(dir, "")
-})
+var soundBinary = sync.OnceValues(func() (string, error) { return buildDaemon(binaries, "") })
+
+// binaries is where soundBinary builds.
+var binaries string
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if out, err := soundBinary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(out))
+	dir, err := os.MkdirTemp("", "bmcstated")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	binaries = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
 
