@@ -1,5 +1,7 @@
 package state
 
+import "time"
+
 // Level is what one input shows.
 type Level uint8
 
@@ -32,6 +34,12 @@ type Levels struct {
 	HostActive    Level // the host's run-time unit, on boards run by systemd targets
 
 	Pressed [Buttons]Level // by [Button]
+	Quiesced      Level // the host's quiesce unit, likewise
+	Diagnostic    Level // the host's diagnostic unit, likewise
+
+	// HostSince is when HostActive last changed, by the boot clock; 0 = not
+	// told. A unit that was started anew between two readings shows here only.
+	HostSince time.Duration
 }
 
 // Power returns what the levels say about power: known is false while nothing

@@ -120,6 +120,11 @@ func (d *domain) accepted(seq uint64, err error) {
 	if !ok {
 		return
 	}
+	if d.run != nil && d.run.seq == seq && d.run.adopted {
+		delete(d.undurable, seq) // it is under way whatever the journal says
+		d.q.Durable(seq)
+		return
+	}
 	if err != nil && req.Op.Class() == state.Emergency {
 		d.goWithoutJournal(seq)
 		return

@@ -22,7 +22,8 @@ type bmc struct {
 	core      *Core
 	q         *queue.Queue
 	requested state.Operation
-	current   state.BMCState
+	units     BMCUnits
+	goingAt   time.Duration // when the reboot was asked for
 	hint      hint
 	cause     state.RebootCause
 	bootedAt  uint64 // ms since the epoch
@@ -37,7 +38,7 @@ type bmc struct {
 func newBMC(c *Core) bmc {
 	return bmc{
 		core: c, q: queue.New(queue.Config{}), requested: state.BMCNone,
-		current: state.BMCStateReady, cause: state.RebootCauseUnknown, undurable: map[uint64]bool{},
+		units: BMCUnits{Ready: !c.cfg.BMCUnits}, cause: c.cfg.RebootCause, undurable: map[uint64]bool{},
 	}
 }
 
@@ -102,6 +103,9 @@ func (b *bmc) advance() {
 	if b.hint.until != 0 && b.core.now.Boot >= b.hint.until {
 		b.hint = hint{}
 	}
+	if b.going != 0 && b.core.now.Boot >= b.goingAt+b.core.cfg.Times.Reboot {
+		b.end(state.Failed, "the BMC did not reboot")
+	}
 	head, ok := b.q.Head()
 	if !ok || b.going != 0 || head.Op == state.BMCReboot && b.core.midway() {
 		return
@@ -109,7 +113,7 @@ func (b *bmc) advance() {
 	if err := b.q.Start(b.core.now, head.Seq); err != nil {
 		return // another reboot is on its way
 	}
-	b.going = head.Seq
+	b.going, b.goingAt = head.Seq, b.core.now.Boot
 	b.entry = b.core.append(history.Entry{Kind: history.KindStarted, Domain: bmcDomain, Request: head.Seq},
 		wait{what: waitStep, request: head.Seq})
 }
@@ -162,6 +166,20 @@ func (b *bmc) journalStatus(seq uint64) {
 		wait{what: waitRecord, request: seq})
 }
 
+// seen takes what the BMC's units show. Quiesced stays: only a boot mends what
+// made it so (openbmc-state-manager.md §2.2).
+func (b *bmc) seen(ev BMCUnits) {
+	if ev.TimeSynced && !b.units.TimeSynced {
+		b.bootedAt = 0 // reckoned anew, by a clock that is right
+	}
+	ev.Quiesced = ev.Quiesced || b.units.Quiesced
+	ev.TimeSynced = ev.TimeSynced || b.units.TimeSynced
+	if ev != b.units {
+		b.hint = hint{}
+	}
+	b.units = ev
+}
+
 // set takes a write to one of the BMC's observed properties.
 func (b *bmc) set(ev Set) {
 	if ev.Prop == PropBMCState && state.BMCState(ev.Value) == state.BMCStateUpdateInProgress {
@@ -173,10 +191,15 @@ func (b *bmc) publish() {
 	if b.bootedAt == 0 {
 		b.bootedAt = uint64(b.core.now.Wall.Add(-b.core.now.Boot).UnixMilli())
 	}
-	v := state.BMC{Requested: b.requested, Current: b.current, LastRebootTime: b.bootedAt, LastRebootCause: b.cause}
+	v := state.BMC{Requested: b.requested, Current: state.BMCStateNotReady, LastRebootTime: b.bootedAt, LastRebootCause: b.cause}
+	if b.units.Ready {
+		v.Current = state.BMCStateReady
+	}
 	switch {
 	case b.going != 0:
 		v.Current = state.BMCStateNotReady
+	case b.units.Quiesced:
+		v.Current = state.BMCStateQuiesced
 	case b.hint.until != 0:
 		v.Current = state.BMCState(b.hint.value)
 	}
@@ -193,6 +216,9 @@ func (b *bmc) nextDeadline() time.Duration {
 	}
 	if b.hint.until != 0 {
 		next = min(next, b.hint.until)
+	}
+	if b.going != 0 {
+		next = min(next, b.goingAt+b.core.cfg.Times.Reboot)
 	}
 	return next
 }

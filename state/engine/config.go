@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/queue"
 	"github.com/bmcstate/bmcstate/state/sequence"
 )
@@ -15,6 +16,11 @@ type Config struct {
 	RebootWhenOff bool   // rebootWhenOff: "on": a reboot of a host that is off powers it on
 	ResumeCycle   bool   // resumeCycle: finish a cycle whose off is proven after a restart
 	RetryAttempts uint32 // before anyone wrote RetryAttempts
+
+	RebootCause state.RebootCause // of this boot; the zero value is POR
+	// BMCUnits says that [BMCUnits] events tell how the BMC is. Without it the
+	// BMC is always ready.
+	BMCUnits bool
 }
 
 // DomainConfig is one power domain: a chassis and the hosts on it.
@@ -43,6 +49,8 @@ type Times struct {
 	Read      time.Duration // a reading of the inputs
 	Poll      time.Duration // between two readings without a reason
 	Judge     time.Duration // inputs may contradict each other
+	OffGuard  time.Duration // after a power off: nobody else's job may apply power
+	Reboot    time.Duration // of the BMC, until it counts as not done
 }
 
 // DefaultTimes are DESIGN.md's.
@@ -56,5 +64,7 @@ func DefaultTimes() Times {
 		Read:      time.Second,
 		Poll:      5 * time.Second,
 		Judge:     10 * time.Second,
+		OffGuard:  30 * time.Second,
+		Reboot:    10 * time.Minute,
 	}
 }

@@ -109,6 +109,10 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.nmi(ev)
 	case controlled:
 		c.domain(ev.domain).controlled(ev)
+	case Foreign:
+		c.domain(ev.Domain).foreignJob(ev)
+	case BMCUnits:
+		c.bmc.seen(ev)
 	case tick:
 	default:
 		panic(fmt.Sprintf("engine: unknown event %T", ev))

@@ -44,6 +44,7 @@ type domain struct {
 	reset     resetSign
 	controls  controls
 	recovered []recovered // records of an earlier run that wait for the power state
+	others    otherJobs
 
 	// What is shown.
 	counted   history.Counters // as last journalled
@@ -121,7 +122,8 @@ func (d *domain) running() bool { return d.levels.HostRunning(d.cfg.Options.Stri
 
 func (d *domain) column() state.Column {
 	on, _ := d.powered()
-	return state.ColumnOf(on, d.running(), d.quiesced)
+	quiesced := d.levels.Quiesced == state.LevelOn || d.levels.Diagnostic == state.LevelOn
+	return state.ColumnOf(on, d.running(), d.quiesced || quiesced)
 }
 
 // advance does what has become possible or due.
@@ -136,6 +138,7 @@ func (d *domain) advance() {
 	d.settleRecovered()
 	d.runOverdue()
 	d.takeOver()
+	d.adopt()
 	d.schedules()
 	for d.run == nil && d.judgeHead() {
 	}
@@ -207,6 +210,9 @@ func (d *domain) readText() string {
 // that shuts down.
 func (d *domain) mustSettle(req state.Request) bool {
 	if d.hands.until != 0 && (d.hands.up || req.Op.Class() < state.Forced) {
+		return true
+	}
+	if d.others.waits() && req.Op.Class() < state.Emergency {
 		return true
 	}
 	return d.press.until != 0 && presses[d.verdict(req)]
@@ -310,6 +316,9 @@ func (d *domain) nextDeadline() time.Duration {
 	}
 	if d.run != nil {
 		at(d.run.deadline)
+	}
+	if d.others.adoptAt > d.boot() {
+		at(d.others.adoptAt)
 	}
 	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline()} {
 		at(t)

@@ -44,11 +44,19 @@ type (
 		barrier bool   // the token is the barrier's
 		unit    string
 		mode    string
+		urgent  bool // waits for nothing: power is to be cut
 	}
-	// abandonEffect cancels what a request's jobs have not done yet.
+	// abandonEffect cancels what a request's jobs have not done yet, and what
+	// their helpers may still do.
 	abandonEffect struct {
 		domain  int
 		request uint64
+	}
+	// cancelJobsEffect ends jobs that somebody else queued.
+	cancelJobsEffect struct {
+		domain int
+		jobs   []Foreign
+		why    string
 	}
 	// releaseEffect ends a pulse early.
 	releaseEffect struct {
@@ -123,6 +131,7 @@ func (probeEffect) isEffect()      {}
 func (pulseEffect) isEffect()      {}
 func (startEffect) isEffect()      {}
 func (abandonEffect) isEffect()    {}
+func (cancelJobsEffect) isEffect() {}
 func (releaseEffect) isEffect()    {}
 func (releaseAllEffect) isEffect() {}
 func (barrierEffect) isEffect()    {}

@@ -34,8 +34,15 @@ type Board interface {
 type Units interface {
 	// Start starts a unit and returns when its job has ended; queued says
 	// whether systemd took the job. When ctx ends first it returns at once: with
-	// the cause [ErrAbandoned] the job is cancelled, otherwise it goes on.
-	Start(ctx context.Context, unit, mode string) (queued bool, err error)
+	// the cause [ErrAbandoned] the job is cancelled, otherwise it goes on. A
+	// start that is not urgent waits until the helpers of what was abandoned
+	// before are stopped.
+	Start(ctx context.Context, domain int, unit, mode string, urgent bool) (queued bool, err error)
+	// Abandon has the helpers stopped that may still act for the domain's
+	// earlier operations. It does not wait.
+	Abandon(domain int)
+	// Cancel ends a job that somebody else queued. It does not wait.
+	Cancel(job Foreign, why string)
 }
 
 // Edge says that an input may have moved. Without a signal it says only that
@@ -243,6 +250,13 @@ func (e *Engine) carryOut(eff Effect) {
 		e.start(eff)
 	case abandonEffect:
 		e.endJob(eff.request, ErrAbandoned)
+		if e.opts.Units != nil {
+			e.opts.Units.Abandon(eff.domain)
+		}
+	case cancelJobsEffect:
+		for _, j := range eff.jobs {
+			e.opts.Units.Cancel(j, eff.why)
+		}
 	case releaseEffect:
 		e.opts.Boards[eff.domain].Release(eff.signal)
 	case releaseAllEffect:
@@ -319,7 +333,7 @@ func (e *Engine) start(eff startEffect) {
 	ctx, cancel := context.WithCancelCause(e.ctx)
 	e.jobs[eff.request] = cancel
 	e.workers.Go(func() {
-		queued, err := e.opts.Units.Start(ctx, eff.unit, eff.mode)
+		queued, err := e.opts.Units.Start(ctx, eff.domain, eff.unit, eff.mode, eff.urgent)
 		e.Post(acted{eff.domain, eff.request, eff.step, queued, err})
 	})
 }

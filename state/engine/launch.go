@@ -24,14 +24,17 @@ type launch struct {
 	entry    uint64 // journal entry of the present step
 	needs    int    // entries that must be durable before the step acts
 	seen     sequence.Seen
-	pulsing  string // output that is asserted
-	job      bool   // a unit's job may be under way
-	short    bool   // the pulse is being ended early
-	takeOver bool   // the first pulse goes on from one that is asserted
-	reread   uint64 // probe that decides an expired wait, 0 = none
-	moved    bool   // a line was asserted
-	attempt  bool   // it took one of the host's attempts
-	resumed  bool   // an earlier run of the daemon began it
+	pulsing  string        // output that is asserted
+	job      bool          // a unit's job may be under way
+	started  bool          // a unit was started: its helpers may still act
+	since    time.Duration // when it was launched
+	adopted  bool          // somebody else began it; foreignJob tells the job
+	short    bool          // the pulse is being ended early
+	takeOver bool          // the first pulse goes on from one that is asserted
+	reread   uint64        // probe that decides an expired wait, 0 = none
+	moved    bool          // a line was asserted
+	attempt  bool          // it took one of the host's attempts
+	resumed  bool          // an earlier run of the daemon began it
 
 	waitsOnly bool // resumed, and a later power off was accepted
 }
@@ -69,7 +72,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),
-		seen: sequence.Seen{Levels: d.levels}, takeOver: held,
+		seen: sequence.Seen{Levels: d.levels}, since: d.boot(), takeOver: held,
 	}
 	d.takeAttempt(req)
 	d.setRestartCause(req)
@@ -185,7 +188,7 @@ func (d *domain) mayAct(request, entry uint64, err error) {
 	}
 }
 
-// act lets the step's line be driven.
+// act lets the step's line be driven, or its unit be started.
 func (d *domain) act(barrier bool) {
 	r := d.run
 	st := r.current()
@@ -209,10 +212,11 @@ func (d *domain) act(barrier bool) {
 // startUnit lets the step's unit be started.
 func (d *domain) startUnit(st *sequence.Step, barrier bool) {
 	r := d.run
-	r.deadline, r.job = d.boot()+st.Within, true
+	r.deadline, r.job, r.started = d.boot()+st.Within, true, true
 	d.barrierAt = 0
 	d.core.emit(startEffect{
 		domain: d.cfg.ID, request: r.seq, step: r.step, entry: r.entry, barrier: barrier, unit: st.Unit, mode: st.Mode,
+		urgent: r.op.Class() == state.Emergency,
 	})
 }
 
@@ -300,7 +304,8 @@ func (d *domain) confirmed() bool {
 func (r *launch) see(l state.Levels) {
 	on, known := l.Power()
 	r.seen.Levels = l
-	r.seen.HostWent = r.seen.HostWent || l.HostActive == state.LevelOff
+	anew := l.HostActive == state.LevelOn && l.HostSince > r.since
+	r.seen.HostWent = r.seen.HostWent || l.HostActive == state.LevelOff || anew
 	r.seen.WentOff = r.seen.WentOff || known && !on
 	r.seen.WentReset = r.seen.WentReset || r.driven() && known && on && l.InReset()
 }
@@ -422,15 +427,23 @@ func (d *domain) fail(reason string) {
 func (d *domain) end(status state.Status, reason string) {
 	seq := d.run.seq
 	d.finish(seq, status, reason)
+	if status == state.Success {
+		d.run.job, d.run.started = false, false // what is left of it does no harm
+	}
 	d.abandon()
 }
 
-// abandon frees the executor. A pulse that is still asserted ends by itself; a
-// job that goes on is cancelled.
+// abandon frees the executor. A pulse that is still asserted ends by itself;
+// jobs that go on are cancelled, and helpers that wait are stopped.
 func (d *domain) abandon() {
-	d.touch(d.run.seq)
-	if d.run.job {
-		d.core.emit(abandonEffect{d.cfg.ID, d.run.seq})
+	r := d.run
+	d.touch(r.seq)
+	if r.job || r.started {
+		d.core.emit(abandonEffect{d.cfg.ID, r.seq})
+	}
+	if !r.op.Raising() {
+		d.others.guardUntil = d.boot() + d.core.cfg.Times.OffGuard
 	}
 	d.run, d.barrierAt = nil, 0
+	d.afterRun(r)
 }

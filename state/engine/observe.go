@@ -283,8 +283,10 @@ func (d *domain) hostState() state.HostState {
 		return state.HostStateTransitioningToRunning
 	case d.hands.phase == sequence.PhaseToOff:
 		return state.HostStateTransitioningToOff
-	case d.quiesced:
+	case d.quiesced || d.levels.Quiesced == state.LevelOn:
 		return state.HostStateQuiesced
+	case d.levels.Diagnostic == state.LevelOn:
+		return state.HostStateDiagnosticMode
 	case running:
 		return state.HostStateRunning
 	default:

@@ -186,6 +186,26 @@ type NMI struct {
 
 func (Mask) isEvent()       {}
 func (NMI) isEvent()        {}
+// Foreign is a job that somebody else queued on a unit of a domain, or its end.
+type Foreign struct {
+	Domain int
+	Job    uint32
+	Unit   string
+	Op     state.Operation // what the unit amounts to
+	Rank   int             // of several jobs queued together, the highest says what is going on
+	Ended  bool
+	Result string // of an ended job; "done" is success
+}
+
+// BMCUnits is what the BMC's own units show.
+type BMCUnits struct {
+	Ready      bool // everything that belongs to a booted BMC is up
+	Quiesced   bool // a critical service failed: stays so until the next boot
+	TimeSynced bool // the wall clock is right from now on
+}
+
+func (Foreign) isEvent()    {}
+func (BMCUnits) isEvent()   {}
 func (Write) isEvent()      {}
 func (Submit) isEvent()     {}
 func (Lookup) isEvent()     {}

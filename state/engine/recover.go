@@ -161,6 +161,9 @@ func (d *domain) stepOf(r recovered) (sequence.Step, sequence.Plan, bool) {
 	}
 	for _, powerUp := range []bool{false, true} {
 		plan := d.plan(r.Verdict, r.Op, powerUp)
+		if r.Key.Client == ForeignClient {
+			plan = sequence.BuildAdopted(r.Verdict, r.Op, d.cfg.Timings)
+		}
 		i := int(r.Step.Index)
 		if i < len(plan.Steps) && plan.Steps[i].Name == r.Step.Name {
 			return plan.Steps[i], plan, true
@@ -182,8 +185,10 @@ func (d *domain) resume(r recovered) {
 	d.run = &launch{
 		seq: r.Seq, op: r.Op, object: r.Object, verdict: r.Verdict, plan: plan,
 		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true, waitsOnly: d.laterOff(r.Seq),
-		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage},
+		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage}, since: r.Started.Boot,
+		started: st.Unit != "" || d.cfg.Targets != nil, adopted: r.Key.Client == ForeignClient,
 	}
+	d.run.see(d.levels)
 	switch {
 	case r.Status == state.Unknown:
 		d.run.mode, d.run.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout

@@ -100,3 +100,30 @@ func (b *builder) unitCycle(name string) {
 	b.add(Step{Name: "wait for " + name, Goal: goal, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
 		Show: ShowStarting, AfterPassage: true})
 }
+
+// BuildAdopted returns the plan of an operation that somebody else's job does:
+// nothing but waits, each of which ends the request when its time is over.
+func BuildAdopted(v state.Verdict, op state.Operation, t Timings) Plan {
+	b := builder{t: t}
+	reason := fmt.Sprintf("a job that somebody else queued led to nothing within jobTimeout (%s)", t.JobTimeout)
+	wait := func(name string, goal Goal, show Show) {
+		b.add(Step{Name: "adopted: wait for " + name, Goal: goal, Within: t.JobTimeout, OnTimeout: TimeoutFail,
+			Reason: reason, Show: show, Graceful: op == state.HostOff})
+	}
+	on, name := GoalHostRunning, "the host"
+	if op.Kind() == state.KindChassis {
+		on, name = GoalPowerOn, "power good"
+	}
+	switch {
+	case !op.Raising():
+		wait("power off", GoalPowerOff, ShowStopping)
+	case op.Passes():
+		wait("the passage", GoalPassage, ShowStopping)
+		wait(name, on, ShowStarting)
+		b.steps[1].AfterPassage = true
+	default:
+		wait(name, on, ShowPowering)
+	}
+	b.finish()
+	return Plan{Verdict: v, Steps: b.steps}
+}
