@@ -33,9 +33,9 @@ type Levels struct {
 	PlatformReset Level
 	HostActive    Level // the host's run-time unit, on boards run by systemd targets
 
-	Pressed [Buttons]Level // by [Button]
-	Quiesced      Level // the host's quiesce unit, likewise
-	Diagnostic    Level // the host's diagnostic unit, likewise
+	Pressed    [Buttons]Level // by [Button]
+	Quiesced   Level          // the host's quiesce unit, likewise
+	Diagnostic Level          // the host's diagnostic unit, likewise
 
 	// HostSince is when HostActive last changed, by the boot clock; 0 = not
 	// told. A unit that was started anew between two readings shows here only.
@@ -56,7 +56,7 @@ func (l Levels) Power() (on, known bool) {
 // has it, SIO power good; with strict also POST complete (DESIGN.md §3.2).
 func (l Levels) HostRunning(strict bool) bool {
 	if l.HostActive != LevelAbsent {
-		return l.HostActive == LevelOn
+		return l.HostActive == LevelOn && l.PowerGood != LevelOff // a unit may outlast the power
 	}
 	if l.PowerGood != LevelOn || l.SIOGood == LevelOff || l.SIOGood == LevelUnknown {
 		return false

@@ -187,3 +187,19 @@ func HelperUnits(instance int) []string {
 	}
 	return units
 }
+
+// ranks say which of several jobs of one transaction was asked for: the one that
+// pulls the others in.
+var ranks = map[string]int{
+	"obmc-host-reboot@": 10, "obmc-host-warm-reboot@": 10, "obmc-host-force-warm-reboot@": 9, "obmc-chassis-powercycle@": 8,
+	"obmc-host-start@": 7, "obmc-host-startmin@": 6, "obmc-host-shutdown@": 5, "obmc-chassis-hard-poweroff@": 5,
+	"obmc-chassis-poweron@": 4, "obmc-chassis-poweroff@": 3, "obmc-host-stop@": 2,
+}
+
+// Rank orders the targets that one transaction may start together.
+func Rank(unit string) int { return ranks[unit[:strings.IndexByte(unit, '@')+1]] }
+
+// Passing reports whether a target is taken away again by what it leads to, so
+// that it says nothing by being inactive after its job: the second half of a
+// reboot or cycle starts the host, which conflicts with it.
+func Passing(unit string) bool { return Rank(unit) >= 8 }

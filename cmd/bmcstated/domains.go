@@ -45,13 +45,14 @@ func unique(n []int) []int {
 func engineConfig(cfg config.Config, m *machine) engine.Config {
 	times := engine.DefaultTimes()
 	times.Known, times.Commit, times.Settle, times.Hint = cfg.KnownTimeout, cfg.CommitTimeout, cfg.Settle, cfg.HintTTL
+	times.OffGuard = cfg.OffGuard
 	ec := engine.Config{
-		Times: times, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
+		Times: times, RebootCause: m.cause, BMCUnits: m.units != nil, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
 	}
 	for _, d := range m.domains {
 		_, driven := m.boards[d.id]
 		ec.Domains = append(ec.Domains, engine.DomainConfig{
-			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven,
+			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven, Targets: m.targets[d.id],
 			NMIWhenPoweredOff: m.power[d.id] == nil || m.power[d.id].NMIWhenPoweredOff,
 			Queue: queue.Config{
 				Policy: cfg.PolicyOf(d.id), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),
@@ -88,7 +89,7 @@ func options(cfg config.Config, pc *powerconfig.Config) sequence.Options {
 func timings(cfg config.Config, pc *powerconfig.Config) sequence.Timings {
 	t := sequence.DefaultTimings()
 	t.GracefulTimeout, t.PostTimeout = cfg.GracefulTimeout, cfg.PostTimeout
-	t.ConfirmTimeout, t.ReconcileTimeout = cfg.ConfirmTimeout, cfg.ReconcileTimeout
+	t.ConfirmTimeout, t.ReconcileTimeout, t.JobTimeout = cfg.ConfirmTimeout, cfg.ReconcileTimeout, cfg.JobTimeout
 	if pc == nil {
 		s := cfg.Simulate.Timings
 		t.PowerPulse, t.ForceOffPulse, t.ResetPulse = s.PowerPulse, s.ForceOffPulse, s.ResetPulse

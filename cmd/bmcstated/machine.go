@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/sequence"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 
@@ -26,6 +26,9 @@ type machine struct {
 	signals  map[int]map[string]bool // that a domain's board has
 	boards   map[int]engine.Board
 	power    map[int]*powerconfig.Config // of the real boards
+	targets  map[int]*sequence.Targets   // of the domains that systemd runs
+	units    *unitWorld                  // nil where the machine is simulated
+	cause    state.RebootCause           // of the BMC's boot
 	notify   *systemd.Notifier
 	closers  []func() error
 	runDir   string
@@ -45,6 +48,7 @@ type domainOf struct {
 func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Notifier, log *slog.Logger) (*machine, error) {
 	m := &machine{
 		boot: gpio.BootTime, boards: map[int]engine.Board{}, signals: map[int]map[string]bool{}, power: map[int]*powerconfig.Config{}, notify: notify,
+		targets: map[int]*sequence.Targets{}, cause: state.RebootCauseUnknown,
 		runDir: f.runDir, simulate: f.simulate, rebooted: make(chan struct{}),
 	}
 	maps := cfg.Hosts
@@ -54,10 +58,17 @@ func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Noti
 	m.domains = domainsOf(maps)
 	var err error
 	if !f.simulate {
-		if m.bootID, err = gpio.BootID(); err == nil && cfg.Driven {
-			m.openReal(f, cfg, inj, log)
+		if m.bootID, err = gpio.BootID(); err != nil {
+			return m, err
 		}
-		return m, err
+		m.cause = rebootCause("/", log)
+		m.units = openUnits(log)
+		m.closers = append(m.closers, m.units.close)
+		if cfg.Driven {
+			m.openReal(f, cfg, inj, log)
+			m.openTargets(cfg, log)
+		}
+		return m, nil
 	}
 	if m.bootID, m.boot, err = gpio.OpenBoot(f.runDir); err != nil {
 		return nil, err
@@ -78,8 +89,8 @@ func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Noti
 }
 
 func (m *machine) close() {
-	for _, c := range m.closers {
-		_ = c() // lines are released; there is nobody left to tell
+	for i := len(m.closers) - 1; i >= 0; i-- {
+		_ = m.closers[i]() // lines are released; there is nobody left to tell
 	}
 }
 
@@ -110,13 +121,21 @@ func (m *machine) domainIDs() (all []int) {
 
 // Reboot restarts the BMC. A simulated one gets a new boot id at its next
 // start, and the daemon ends.
-func (m *machine) Reboot(_ context.Context, _ bool) error {
+func (m *machine) Reboot(ctx context.Context, hard bool) error {
 	if !m.simulate {
-		return errors.New("no systemd to reboot the BMC with")
+		return m.units.reboot(ctx, hard)
 	}
 	if err := os.Remove(filepath.Join(m.runDir, "boot")); err != nil {
 		return fmt.Errorf("simulated reboot: %w", err)
 	}
 	m.once.Do(func() { close(m.rebooted) })
 	return nil
+}
+
+// engineUnits is nil, and not a nil in an interface, where there is no systemd.
+func (m *machine) engineUnits() engine.Units {
+	if m.units == nil {
+		return nil
+	}
+	return m.units
 }

@@ -22,6 +22,9 @@ import (
 func (m *machine) openReal(f flags, cfg config.Config, inj injection, log *slog.Logger) {
 	kept := m.keptFiles(log)
 	for _, d := range m.domains {
+		if cfg.ExecutorOf(d.id) == config.ExecutorSystemd {
+			continue
+		}
 		host, pc := boardFile(cfg.PowerConfigDir, d, log)
 		if pc == nil {
 			continue

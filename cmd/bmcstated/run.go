@@ -87,12 +87,15 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 	}
 	defer m.close()
 	eng, err := engine.New(engine.Options{
-		Config: engineConfig(cfg, m), Boards: m.boards, Platform: m, Now: m.now, Log: log,
+		Config: engineConfig(cfg, m), Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
 		Beat:    inj.beat(beat(notify)), Beats: beats(notify),
 	})
 	if err != nil {
 		return exitStorage, err
+	}
+	if m.units != nil {
+		m.units.attach(eng.Post)
 	}
 	server, err := dbus.New(context.Background(), dbus.Options{
 		Backend: eng, Hosts: m.hosts(), Chassis: m.chassis(), Domains: m.domainIDs(),

@@ -18,13 +18,20 @@ type Property struct {
 	// Match makes the property a string, which means asserted where it matches.
 	// Nil: a boolean, true means asserted.
 	Match func(string) bool
+	// Number makes the property a number of type i, as pgood of
+	// org.openbmc.control.Power is: asserted where it is not 0.
+	Number bool
 }
 
 // asserted reads a value.
 func (p *Property) asserted(v any) (bool, error) {
 	switch v := v.(type) {
+	case int32:
+		if p.Number {
+			return v != 0, nil
+		}
 	case bool:
-		if p.Match == nil {
+		if p.Match == nil && !p.Number {
 			return v, nil
 		}
 	case string:
@@ -33,6 +40,9 @@ func (p *Property) asserted(v any) (bool, error) {
 		}
 	}
 	want := "a boolean"
+	if p.Number {
+		want = "a number of type i"
+	}
 	if p.Match != nil {
 		want = "a string, as MatchRegex says"
 	}

@@ -184,8 +184,9 @@ type NMI struct {
 	Reply  func(Answer)
 }
 
-func (Mask) isEvent()       {}
-func (NMI) isEvent()        {}
+func (Mask) isEvent() {}
+func (NMI) isEvent()  {}
+
 // Foreign is a job that somebody else queued on a unit of a domain, or its end.
 type Foreign struct {
 	Domain int

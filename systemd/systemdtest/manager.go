@@ -6,6 +6,7 @@ import (
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
 )
 
 var enqueues = map[string]string{
@@ -165,7 +166,9 @@ func (s *Systemd) enqueue(c *request, typ string) {
 func (s *Systemd) follow(script Script) {
 	var jobs []*job
 	for _, name := range script.Stops {
-		jobs = append(jobs, s.queue(name, "stop", true, s.scripts[name]))
+		if u := s.unit(name); u.Active != "inactive" || u.job != 0 {
+			jobs = append(jobs, s.queue(name, "stop", true, Script{}))
+		}
 	}
 	for _, name := range script.Pulls {
 		jobs = append(jobs, s.queue(name, "start", true, s.scripts[name]))
@@ -273,7 +276,7 @@ func (s *Systemd) unit(name string) *Unit {
 }
 
 func (s *Systemd) stamp(u *Unit, newInvocation bool) {
-	u.stateChange = uint64(time.Since(s.started).Microseconds()) + 1
+	u.stateChange = monotonicMicros()
 	u.Sub = map[string]string{"active": "active", "failed": "failed", "activating": "start"}[u.Active]
 	if u.Sub == "" {
 		u.Sub = "dead"
@@ -282,6 +285,15 @@ func (s *Systemd) stamp(u *Unit, newInvocation bool) {
 		s.nextInv++
 		u.InvocationID = fmt.Sprintf("%032x", s.nextInv)
 	}
+}
+
+// monotonicMicros is systemd's clock for its time stamps.
+func monotonicMicros() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err) // the clock is always there
+	}
+	return uint64(ts.Nano() / 1000)
 }
 
 func jobPath(id uint32) string { return fmt.Sprintf("%s/job/%d", managerPath, id) }

@@ -77,7 +77,6 @@ type Systemd struct {
 	calls   []Call
 	clients map[string]bool // subscribed
 	refuse  map[string]string
-	started time.Time
 	late    []*time.Timer // replies to come
 }
 
@@ -103,7 +102,7 @@ func New(t testing.TB, address string) *Systemd {
 	s := &Systemd{
 		t: t, address: address,
 		units: make(map[string]*Unit), scripts: make(map[string]Script), jobs: make(map[uint32]*job),
-		clients: make(map[string]bool), refuse: make(map[string]string), started: time.Now(), nextJob: 100,
+		clients: make(map[string]bool), refuse: make(map[string]string), nextJob: 100,
 	}
 	s.unhung, s.called = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	t.Cleanup(func() {

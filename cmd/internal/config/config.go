@@ -49,6 +49,12 @@ type Config struct {
 	ResumeCycle      bool          // a restarted daemon applies power again in a cycle whose off is proven
 	RetryAttempts    uint32        // launches until the next Host On from outside
 
+	Executor     Executor         // of every domain that Executors does not name
+	Executors    map[int]Executor // by domain; see ExecutorOf
+	OffGuard     time.Duration    // after a power off: a job of others may not apply power
+	NoWarmReboot bool             // systemd: both warm reboots go through power off ("reboot")
+	JobTimeout   time.Duration    // of a systemd job that a transition waits for
+
 	PowerConfigDir string    // of power-config-host<N>.json
 	Hosts          []Mapping // hosts and the chassis that power them, sorted
 
@@ -100,6 +106,8 @@ func Default() Config {
 		PostTimeout:      300 * time.Second,
 		ResumeCycle:      true,
 		RetryAttempts:    3,
+		OffGuard:         30 * time.Second,
+		JobTimeout:       300 * time.Second,
 		PowerConfigDir:   "/usr/share/x86-power-control",
 		Hosts:            []Mapping{{Host: 0, Chassis: 0}},
 		Simulate: Simulate{

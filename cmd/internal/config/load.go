@@ -88,6 +88,14 @@ func (c *Config) check(d *decoder, root *jsonpos.Node) {
 		c.RepeatWindow = c.HistoryTTL
 	}
 	domains := Domains(c.Hosts)
+	for _, n := range slices.Sorted(maps.Keys(c.Executors)) {
+		if !slices.ContainsFunc(domains, func(d Domain) bool { return d.Number == n }) {
+			d.report(offsetOf(root, "executor"), FieldError{
+				Field: fmt.Sprintf("executor.%d", n), Problem: "names no domain of hosts",
+				Allowed: "the lowest chassis of a domain",
+			})
+		}
+	}
 	for _, n := range slices.Sorted(maps.Keys(c.Policies)) {
 		if !slices.ContainsFunc(domains, func(d Domain) bool { return d.Number == n }) {
 			d.report(offsetOf(root, "policy"), FieldError{

@@ -25,6 +25,7 @@ const full = `{
   "gracefulTimeout": "2s", "onGracefulTimeout": "fail", "confirmTimeout": "3s", "reconcileTimeout": "4s",
   "knownTimeout": "5s", "commitTimeout": "6s", "settle": "0s", "hintTTL": "7s",
   "rebootWhenOff": "on", "hostRunning": "postComplete", "postTimeout": "8s", "resumeCycle": false, "retryAttempts": 9,
+  "executor": {"default": "systemd", "1": "gpio-targets"}, "offGuard": "16s", "warmReboot": "reboot", "jobTimeout": "17s",
   "powerConfigDir": "/etc/power/",
   "hosts": [{"host": 1, "chassis": 1}, {"host": 0, "chassis": 0}],
   "simulate": {
@@ -52,6 +53,8 @@ func TestParseReadsEveryKey(t *testing.T) {
 		GracefulTimeout: 2 * time.Second, GracefulSet: true, ConfirmTimeout: 3 * time.Second, ReconcileTimeout: 4 * time.Second,
 		KnownTimeout: 5 * time.Second, CommitTimeout: 6 * time.Second, HintTTL: 7 * time.Second,
 		RebootWhenOff: true, PostComplete: true, PostTimeout: 8 * time.Second, RetryAttempts: 9,
+		Executor: config.ExecutorSystemd, Executors: map[int]config.Executor{1: config.ExecutorGPIOTargets},
+		OffGuard: 16 * time.Second, NoWarmReboot: true, JobTimeout: 17 * time.Second,
 		PowerConfigDir: "/etc/power",
 		Hosts:          []config.Mapping{{Host: 0, Chassis: 0}, {Host: 1, Chassis: 1}},
 		Simulate: config.Simulate{
@@ -76,6 +79,8 @@ func TestParseReadsEveryKey(t *testing.T) {
 	}, got)
 	assert.Equal(t, state.FIFO, got.PolicyOf(1))
 	assert.Equal(t, state.Check, got.PolicyOf(0))
+	assert.Equal(t, config.ExecutorSystemd, got.ExecutorOf(0))
+	assert.Equal(t, config.ExecutorGPIOTargets, got.ExecutorOf(1))
 	assert.Len(t, got.SimulatedHosts(), 3)
 	assert.NoError(t, got.Simulate.Board.Validate())
 }

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/systemd"
+)
+
+// destructiveFor is how long a start is repeated that systemd refuses because
+// of jobs that are still queued (openbmc/openbmc#1894).
+const destructiveFor = 10 * time.Second
+
+// retryPause is the time between two attempts, and between two looks at a unit
+// whose job nobody reports on.
+const retryPause = 250 * time.Millisecond
+
+// helpersWithin bounds how long a start waits for helpers to stop.
+const helpersWithin = 10 * time.Second
+
+// unitWorld is systemd in the engine's terms: it starts units, judges what
+// became of them, and passes on what others do.
+type unitWorld struct {
+	units *systemd.Units
+	log   *slog.Logger
+
+	domains map[int]*unitDomain    // by domain id
+	owner   map[string]*unitDomain // by watched unit
+
+	// The rest belongs to the goroutine that consumes the events.
+	jobs  map[uint32]engine.Foreign // of others, as told to the engine
+	ended chan struct{}
+
+	background sync.WaitGroup // what goes on behind a call
+}
+
+var _ engine.Units = (*unitWorld)(nil)
+
+// unitDomain is a domain that is run by targets.
+type unitDomain struct {
+	id, host, chassis int
+	board             *unitBoard // nil where lines show the power
+
+	mu       sync.Mutex
+	stopping chan struct{} // closed when the helpers are stopped; nil = nothing to wait for
+}
+
+// openUnits connects to systemd. It waits for nothing.
+func openUnits(log *slog.Logger) *unitWorld {
+	return &unitWorld{
+		units: systemd.Open(systemd.Options{Log: log}), log: log,
+		domains: map[int]*unitDomain{}, owner: map[string]*unitDomain{}, jobs: map[uint32]engine.Foreign{},
+	}
+}
+
+// add has a domain run by its targets.
+func (w *unitWorld) add(d *unitDomain) {
+	w.domains[d.id] = d
+	names := append(systemd.HostTargets(d.host), systemd.ChassisTargets(d.chassis)...)
+	for _, name := range names {
+		w.owner[name] = d
+	}
+	w.units.Watch(names...)
+}
+
+// attach begins to tell the engine, by post, what happens.
+func (w *unitWorld) attach(post func(engine.Event)) {
+	w.units.Watch(append(systemd.BMCTargets(), timeSync)...)
+	w.ended = make(chan struct{})
+	go func() {
+		defer close(w.ended)
+		for ev := range w.units.Events() {
+			w.take(ev, post)
+		}
+	}()
+}
+
+func (w *unitWorld) close() error {
+	w.units.Close()
+	w.background.Wait()
+	if w.ended != nil {
+		<-w.ended
+	}
+	return nil
+}
+
+// timeSync says by being active that the wall clock is right.
+const timeSync = "time-sync.target"
+
+// take passes an event on. Whatever it says of a unit, the engine reads anew.
+func (w *unitWorld) take(ev systemd.Event, post func(engine.Event)) {
+	switch ev := ev.(type) {
+	case systemd.UnitChanged:
+		w.changed(ev, post)
+	case systemd.JobQueued:
+		w.queued(ev.Job, post)
+	case systemd.JobEnded:
+		if f, ok := w.jobs[ev.Job.ID]; ok {
+			delete(w.jobs, ev.Job.ID)
+			f.Ended, f.Result = true, ev.Result
+			post(f)
+		}
+	}
+}
+
+func (w *unitWorld) changed(ev systemd.UnitChanged, post func(engine.Event)) {
+	if d := w.owner[ev.State.Name]; d != nil {
+		if d.board != nil {
+			d.board.moved()
+		}
+		return
+	}
+	state := func(name string) systemd.UnitState { s, _ := w.units.State(name); return s }
+	reboot := state("reboot.target")
+	post(engine.BMCUnits{
+		Ready:      state("multi-user.target").Active == "active" && reboot.Job == 0 && reboot.Active != "active",
+		Quiesced:   state("obmc-bmc-service-quiesce@0.target").Active == "active",
+		TimeSynced: state(timeSync).Active == "active",
+	})
+}
+
+// raises are the types of jobs that bring a unit up.
+var raises = map[string]bool{"start": true, "restart": true, "try-restart": true}
+
+// queued tells the engine of a job that somebody else queued.
+func (w *unitWorld) queued(j systemd.JobInfo, post func(engine.Event)) {
+	d := w.owner[j.Unit]
+	fact, _, _ := systemd.FactOf(j.Unit)
+	op, err := state.ParseOperation(fact.Op)
+	if d == nil || err != nil || !j.Foreign() || !raises[j.Type] {
+		return
+	}
+	f := engine.Foreign{Domain: d.id, Job: j.ID, Unit: j.Unit, Op: op, Rank: systemd.Rank(j.Unit)}
+	w.jobs[j.ID] = f
+	w.log.Info("somebody else queued a job", systemd.LogMessageID, systemd.MsgForeignJob, "domain", d.id, "unit", j.Unit, "job", j.ID)
+	post(f)
+}
+
+// Start starts a unit and says what became of it: the job's result is half of
+// that, the unit itself the other.
+func (w *unitWorld) Start(ctx context.Context, domain int, unit, mode string, urgent bool) (bool, error) {
+	d := w.domains[domain]
+	if !urgent {
+		d.awaitHelpers(ctx, w.stopHelpers(d))
+	}
+	job, err := w.enqueue(ctx, unit, mode)
+	if urgent {
+		w.stopHelpers(d) // after the start was sent: power goes first
+	}
+	if err != nil {
+		return false, fmt.Errorf("systemd refused: %w", err)
+	}
+	select {
+	case result := <-job.Result:
+		return true, w.judge(ctx, unit, result)
+	case <-ctx.Done():
+		if errors.Is(context.Cause(ctx), engine.ErrAbandoned) {
+			w.cancel(job.ID, unit)
+		}
+		return true, context.Cause(ctx)
+	}
+}
+
+// enqueue queues a start job. A transaction that is refused because of jobs
+// that are about to end is tried again for a while.
+func (w *unitWorld) enqueue(ctx context.Context, unit, mode string) (systemd.Job, error) {
+	for end := time.Now().Add(destructiveFor); ; {
+		job, err := w.units.Start(ctx, unit, mode)
+		name := systemd.ErrorName(err)
+		again := name == systemd.NameDestructive || name == systemd.NameJobsConflicting || w.lostReply(ctx, name)
+		if !again || time.Now().After(end) || !pause(ctx, retryPause) {
+			return job, err
+		}
+		w.log.Info("systemd refused a start that is tried again", "unit", unit, "err", err)
+	}
+}
+
+// lostReply reports whether systemd went away over a call: it was executed
+// again, and starting again joins the job, if there is one.
+func (w *unitWorld) lostReply(ctx context.Context, name string) bool {
+	return ctx.Err() == nil && name == systemd.NameNoReply
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// judge says why a job has not led to what it should. A target whose condition
+// failed is inactive after a job that was done (openbmc-state-manager.md §4.3,
+// 4f51875d).
+func (w *unitWorld) judge(ctx context.Context, unit, result string) error {
+	s, err := w.units.Read(ctx, unit)
+	for result == systemd.ResultLost && err == nil && s.Job != 0 {
+		if !pause(ctx, retryPause) {
+			return context.Cause(ctx)
+		}
+		s, err = w.units.Read(ctx, unit)
+	}
+	w.units.Refresh()
+	up := err != nil || s.Up() // what cannot be read is judged by the levels alone
+	switch {
+	case result == systemd.ResultDone && (up || systemd.Passing(unit)), result == systemd.ResultLost && up:
+		return nil
+	case result == systemd.ResultDone:
+		return fmt.Errorf("%s is %s although its job is done: a condition of it does not hold, or it was stopped again", unit, s.Active)
+	default:
+		return fmt.Errorf("the job of %s ended: %s (the unit is %s)", unit, result, s.Active)
+	}
+}
+
+// cancel ends a job in the background of whatever follows.
+func (w *unitWorld) cancel(id uint32, unit string) {
+	ctx, cancel := context.WithTimeout(context.Background(), helpersWithin)
+	defer cancel()
+	if err := w.units.Cancel(ctx, id); err != nil {
+		w.log.Warn("a job that was given up goes on", "unit", unit, "job", id, "err", err)
+	}
+}
+
+// Cancel ends somebody else's job.
+func (w *unitWorld) Cancel(job engine.Foreign, why string) {
+	w.log.Warn("somebody else's job is cancelled", systemd.LogMessageID, systemd.MsgForeignJob,
+		"domain", job.Domain, "unit", job.Unit, "job", job.Job, "why", why)
+	w.background.Go(func() { w.cancel(job.Job, job.Unit) })
+}
+
+// Abandon has the helpers of a domain stopped.
+func (w *unitWorld) Abandon(domain int) {
+	if d := w.domains[domain]; d != nil {
+		w.stopHelpers(d)
+	}
+}
+
+// stopHelpers has every helper of a domain stopped that is not stopped yet, and
+// returns a channel that is closed when that has been done. Who asks while it
+// is being done asks for another round: a helper may have come up behind it.
+func (w *unitWorld) stopHelpers(d *unitDomain) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, done := d.stopping, make(chan struct{})
+	d.stopping = done
+	w.background.Go(func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), helpersWithin)
+		defer cancel()
+		var wg sync.WaitGroup
+		for _, unit := range systemd.HelperUnits(d.host) {
+			wg.Go(func() { w.stop(ctx, unit) })
+		}
+		wg.Wait()
+	})
+	return done
+}
+
+func (d *unitDomain) awaitHelpers(ctx context.Context, stopped <-chan struct{}) {
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+	}
+}
+
+// stop stops a unit that is not stopped, and waits for it.
+func (w *unitWorld) stop(ctx context.Context, unit string) {
+	s, err := w.units.Read(ctx, unit)
+	if err == nil && s.Job == 0 && (s.Active == "inactive" || s.Active == "failed") {
+		return
+	}
+	var job systemd.Job
+	if err == nil {
+		job, err = w.units.Stop(ctx, unit, systemd.ModeReplace)
+	}
+	if err != nil {
+		if systemd.ErrorName(err) != systemd.NameNoSuchUnit {
+			w.log.Warn("a helper of what was given up may still act", "unit", unit, "err", err)
+		}
+		return
+	}
+	w.log.Info("a helper of what was given up is stopped", "unit", unit)
+	select {
+	case <-job.Result:
+	case <-ctx.Done():
+	}
+}
+
+// reboot restarts the BMC and returns when systemd has begun to, or why not.
+func (w *unitWorld) reboot(ctx context.Context, hard bool) error {
+	if hard {
+		return w.units.Reboot(ctx)
+	}
+	t, _ := systemd.TargetFor(state.BMCReboot.String(), 0, systemd.Selection{})
+	job, err := w.units.Start(ctx, t.Unit, t.Mode)
+	if err != nil {
+		return fmt.Errorf("systemd refused: %w", err)
+	}
+	select {
+	case result := <-job.Result:
+		if result != systemd.ResultDone {
+			return fmt.Errorf("the job of %s ended: %s", t.Unit, result)
+		}
+	case <-ctx.Done(): // units that take long to stop hold it up; it goes on
+	}
+	return nil
+}
