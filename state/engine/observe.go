@@ -307,7 +307,7 @@ func (d *domain) powerState() state.PowerState {
 		switch show := d.run.current().Show; {
 		case show == sequence.ShowCutting && on:
 			return state.PowerStateTransitioningToOff
-		case show == sequence.ShowPowering && !on:
+		case (show == sequence.ShowPowering || show == sequence.ShowSupplying) && !on:
 			return state.PowerStateTransitioningToOn
 		}
 	}

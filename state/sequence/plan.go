@@ -41,6 +41,7 @@ const (
 	ShowCutting              // host and power going to Off
 	ShowPowering             // power and host coming up
 	ShowStarting             // power as observed, host coming up
+	ShowSupplying            // power coming up, host as observed
 )
 
 // Timeout is what happens when a step's deadline passes.

@@ -62,7 +62,7 @@ func (b *builder) unit(name string, show Show, goal Goal) {
 
 func (b *builder) unitOn(u Targets) {
 	if b.chassis {
-		b.unit(u.ChassisOn, ShowPowering, GoalPowerOn)
+		b.unit(u.ChassisOn, ShowSupplying, GoalPowerOn)
 		return
 	}
 	b.unit(u.HostOn, ShowPowering, GoalHostRunning)
@@ -88,17 +88,17 @@ func (b *builder) unitGracefulOff(u Targets) {
 
 // unitCycle waits for the passage first: the host seen off, then running.
 func (b *builder) unitCycle(name string) {
-	goal := GoalHostRunning
+	goal, down, up := GoalHostRunning, ShowStopping, ShowStarting
 	if b.chassis {
-		goal = GoalPowerOn
+		goal, down, up = GoalPowerOn, ShowCutting, ShowSupplying
 	}
 	b.add(Step{Name: "start " + name, Unit: name, Mode: replace, Goal: GoalPassage, Within: b.t.JobTimeout,
 		OnTimeout: TimeoutFail, Reason: fmt.Sprintf("the job of %s did not end within jobTimeout (%s)", name, b.t.JobTimeout),
-		Show: ShowStopping, Then: b.next() + 1})
+		Show: down, Then: b.next() + 1})
 	b.add(Step{Name: "wait for the passage of " + name, Goal: GoalPassage, Within: b.t.ConfirmTimeout,
-		OnTimeout: TimeoutUnknown, Show: ShowStopping})
+		OnTimeout: TimeoutUnknown, Show: down})
 	b.add(Step{Name: "wait for " + name, Goal: goal, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
-		Show: ShowStarting, AfterPassage: true})
+		Show: up, AfterPassage: true})
 }
 
 // BuildAdopted returns the plan of an operation that somebody else's job does:
@@ -110,19 +110,19 @@ func BuildAdopted(v state.Verdict, op state.Operation, t Timings) Plan {
 		b.add(Step{Name: "adopted: wait for " + name, Goal: goal, Within: t.JobTimeout, OnTimeout: TimeoutFail,
 			Reason: reason, Show: show, Graceful: op == state.HostOff})
 	}
-	on, name := GoalHostRunning, "the host"
+	on, up, name := GoalHostRunning, ShowPowering, "the host"
 	if op.Kind() == state.KindChassis {
-		on, name = GoalPowerOn, "power good"
+		on, up, name = GoalPowerOn, ShowSupplying, "power good"
 	}
 	switch {
 	case !op.Raising():
 		wait("power off", GoalPowerOff, ShowStopping)
 	case op.Passes():
 		wait("the passage", GoalPassage, ShowStopping)
-		wait(name, on, ShowStarting)
+		wait(name, on, up)
 		b.steps[1].AfterPassage = true
 	default:
-		wait(name, on, ShowPowering)
+		wait(name, on, up)
 	}
 	b.finish()
 	return Plan{Verdict: v, Steps: b.steps}

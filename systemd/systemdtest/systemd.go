@@ -330,3 +330,17 @@ func UnitPath(name string) string {
 	}
 	return b.String()
 }
+
+// ForeignStart starts a unit as if another client had asked for it, with the
+// transaction that the unit's script tells, and returns the job's id.
+func (s *Systemd) ForeignStart(unit string) uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	script := s.scripts[unit]
+	j := s.queue(unit, "start", false, script)
+	s.follow(script)
+	if !script.Unfinished {
+		s.finish(j, script.result())
+	}
+	return j.id
+}

@@ -1,0 +1,155 @@
+package scenarios
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/systemd/systemdtest"
+)
+
+// S37: the BMC's own state.
+func TestTargetsS37BMCReady(t *testing.T) {
+	d := prepareTargets(t, systemdConfig)
+	d.sd.SetActive(multiUser, "inactive")
+	d.start()
+	assert.Equal(t, shorts.Replace("BS.NotReady"), d.get(bmcName, bmcPath, bmcName, "CurrentBMCState"))
+	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
+	d.untilBMC("Ready")
+	require.NoError(t, d.set(bmcName, bmcPath, bmcName, "CurrentBMCState", shorts.Replace("BS.UpdateInProgress")))
+	d.untilBMC("UpdateInProgress")
+	d.sd.SetActive(bmcQuiesce, "active")
+	d.untilBMC("Quiesced")
+	d.sd.SetActive(bmcQuiesce, "inactive")
+	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
+	require.NoError(t, d.set(hostName, hostPath, hostName, "RestartCause", shorts.Replace("RC.HostCrash"))) // a round trip
+	assert.Equal(t, shorts.Replace("BS.Quiesced"), d.get(bmcName, bmcPath, bmcName, "CurrentBMCState"))
+}
+
+// S39, C7: the reboot of the BMC.
+func TestTargetsS39BMCReboot(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	d.sd.Script("reboot.target", systemdtest.Script{Unfinished: true})
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	require.NoError(t, d.mset("Reboot"))
+	assert.Equal(t, []string{"StartUnit(reboot.target, replace-irreversibly)"}, d.started(1))
+	d.untilBMC("NotReady")
+	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
+	assert.Equal(t, []string{"NotReady"}, values(d.drain(signals, bmcName), "CurrentBMCState"))
+	assert.Equal(t, shorts.Replace("BT.Reboot"), d.get(bmcName, bmcPath, bmcName, "RequestedBMCTransition"))
+}
+
+// Defect 3 of openbmc-state-manager.md §4.1: a refused reboot.
+func TestRefusedRebootGoesBack(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	d.sd.Script("reboot.target", systemdtest.Script{Refuse: "org.freedesktop.systemd1.OnlyByDependency"})
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	require.NoError(t, d.mset("Reboot"))
+	d.started(1)
+	d.await(signals, "Ready again", func(*godbus.Signal) bool {
+		return d.get(bmcName, bmcPath, bmcName, "CurrentBMCState") == shorts.Replace("BS.Ready")
+	})
+	d.sd.Script("reboot.target", systemdtest.Script{Unfinished: true})
+	require.NoError(t, d.mset("Reboot"))
+	d.started(2)
+}
+
+// S40, C7: hard reboot, and none.
+func TestTargetsS40HardReboot(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	require.NoError(t, d.mset("None"))
+	require.NoError(t, d.mset("HardReboot"))
+	d.sd.WaitCalls("Reboot", 1)
+	assert.Empty(t, d.sd.Calls("StartUnit"))
+	d.untilBMC("NotReady")
+	assert.Len(t, d.sd.Calls("Reboot"), 1)
+}
+
+// S41: when the BMC booted, and why.
+func TestTargetsS41Times(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	first := d.get(bmcName, bmcPath, bmcName, "LastRebootTime").(uint64)
+	assert.Equal(t, first, d.get(bmcName, bmcPath, bmcName, "LastRebootTime"))
+	assert.InDelta(t, float64(time.Now().UnixMilli()), float64(first), 400*24*3600*1000)
+	cause := d.get(bmcName, bmcPath, bmcName, "LastRebootCause").(string)
+	assert.True(t, slices.ContainsFunc([]string{"POR", "Watchdog", "Software", "PinholeReset", "Unknown"}, func(c string) bool {
+		return cause == bmcName+".RebootCause."+c
+	}), cause)
+}
+
+// DESIGN.md §4: a foreign job is the running operation.
+func TestForeignJobIsAdopted(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	d.sd.ForeignStart(hostStart)
+	d.untilHost("TransitioningToRunning")
+	require.NoError(t, d.cset("On"), "queued behind it")
+	d.done(powerOn, hostStartMin, hostStart)
+	d.untilHost("Running")
+	d.idle()
+	all := d.records()
+	require.Len(t, all, 2)
+	assert.Equal(t, "foreign", all[0]["ClientId"].Value())
+	assert.Contains(t, all[0]["Status"].Value(), "Success")
+	assert.Contains(t, all[1]["Status"].Value(), "Noop")
+	assert.Empty(t, d.sd.Calls("StartUnit"))
+}
+
+// DESIGN.md §4, offGuard: nobody else applies power during a power off or
+// shortly after it, and we still do.
+func TestOffGuard(t *testing.T) {
+	d := runningTargets(t, systemdConfig)
+	require.NoError(t, d.cset("Off"))
+	d.started(1)
+	d.sd.ForeignStart(hostStart)
+	d.sd.WaitCalls("CancelJob", 1)
+	d.sd.Finish(d.sd.Job(hardOff), "done")
+	d.sd.ForeignStart(powerOff)
+	d.sd.SetActive(hostStartMin, "inactive")
+	d.sd.SetActive(hostStart, "inactive")
+	d.done(powerOff)
+	d.untilChassis("Off")
+	d.idle()
+	require.NoError(t, d.hset("On"))
+	d.started(2)
+	d.done(powerOn, hostStartMin)
+	d.untilHost("Running")
+}
+
+// The helper of a reboot sleeps before it starts the host; Chassis Off comes.
+func TestChassisOffStopsTheHelper(t *testing.T) {
+	const helper = "phosphor-reboot-host@0.service"
+	d := runningTargets(t, systemdConfig)
+	require.NoError(t, d.hset("Reboot"))
+	d.started(1)
+	d.sd.SetActive(helper, "activating")
+	require.NoError(t, d.cset("Off"))
+	d.started(2)
+	assert.Equal(t, helper, d.sd.WaitCalls("StopUnit", 1)[0].Unit)
+	d.done(hostStop, powerOff)
+	d.untilChassis("Off")
+	d.idle()
+	assert.Equal(t, "inactive", d.sd.Unit(helper).Active)
+}
+
+// Power by the service that says so, where there is one (DESIGN.md §3.2).
+func TestPowerService(t *testing.T) {
+	d := prepareTargets(t, systemdConfig)
+	power := d.servePower(0)
+	d.start()
+	d.untilChassis("Off")
+	require.NoError(t, d.hset("On"))
+	d.started(1)
+	d.done(powerOn)
+	d.done(hostStartMin)
+	assert.Equal(t, shorts.Replace("PS.Off"), settled(d.chassis()), "the target says on, the service does not")
+	power.SetMust(powerName, "pgood", int32(1))
+	d.untilChassis("On")
+	d.untilHost("Running")
+	power.SetMust(powerName, "pgood", int32(0))
+	d.untilChassis("Off")
+	d.untilHost("Off")
+}
