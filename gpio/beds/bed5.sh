@@ -28,6 +28,7 @@ cp "$BEDS/guest/setup" "$run/payload/bed/"
 printf '#!/bin/sh\nexec /bed/agent /dev/ttyS0\n' >"$run/payload/bed/run"
 chmod +x "$run/payload/bed/run"
 echo /dev/mmcblk0 >"$run/payload/bed/disk"
+printf '%s\n' 'POWER_OUT 1' 'RESET_OUT 1' 'NMI_OUT 0' >"$run/payload/bed/idle"
 (cd "$run/payload" && find . -print0 | cpio --quiet -0 -o -H newc) >"$run/payload.cpio"
 cat "$base" "$run/payload.cpio" >"$run/initrd"
 

@@ -127,7 +127,7 @@ func (m *machine) bmc() *bmc { return &bmc{board: m.board, timing: board.Steady(
 func TestBMC(t *testing.T) {
 	m := boot(t)
 	b := m.bmc()
-	t.Run("Wires", func(t *testing.T) { wires(t, m) })
+	verdict("Wires", t.Run("Wires", func(t *testing.T) { wires(t, m) }))
 	for _, s := range scenarios() {
 		verdict(s.name, t.Run(s.name, func(t *testing.T) {
 			setup := s.setup()
@@ -142,7 +142,7 @@ func TestBMC(t *testing.T) {
 			s.run(t, b)
 		}))
 	}
-	t.Run("BMCReboot", func(t *testing.T) { bmcReboot(t, m) })
+	verdict("BMCReboot", t.Run("BMCReboot", func(t *testing.T) { bmcReboot(t, m) }))
 }
 
 // wires is the bed's own case: each end of the wires sees what the other does.
