@@ -1,13 +1,12 @@
 package gpio
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -161,7 +160,7 @@ func (c *Chardev) Problems() []*LineError {
 			all = append(all, c.lineError("request", s, err))
 		}
 	}
-	slices.SortFunc(all, func(a, b *LineError) int { return cmp.Compare(a.Signal, b.Signal) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Signal < all[j].Signal })
 	return all
 }
 

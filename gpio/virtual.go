@@ -1,7 +1,6 @@
 package gpio
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -155,7 +155,7 @@ func (v *Virtual) Problems() []*LineError {
 		}
 		all = append(all, v.lineError("request", s, cause))
 	}
-	slices.SortFunc(all, func(a, b *LineError) int { return cmp.Compare(a.Signal, b.Signal) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Signal < all[j].Signal })
 	return all
 }
 

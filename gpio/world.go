@@ -2,6 +2,7 @@ package gpio
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -172,7 +173,7 @@ func (w *world) since(seq uint64) (edges []edge, lost bool) {
 			edges = append(edges, e)
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return int(int64(a.Seq - b.Seq)) })
+	sort.Slice(edges, func(i, j int) bool { return int64(edges[i].Seq-edges[j].Seq) < 0 })
 	return edges, w.Lost > seq
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
@@ -32,7 +33,7 @@ func domainsOf(maps []config.Mapping) []domainOf {
 		d.hosts, d.chassis = unique(d.hosts), unique(d.chassis)
 		d.id = d.chassis[0]
 	}
-	slices.SortFunc(domains, func(a, b domainOf) int { return a.id - b.id })
+	sort.Slice(domains, func(i, j int) bool { return domains[i].id < domains[j].id })
 	return domains
 }
 

@@ -1,9 +1,8 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -72,7 +71,8 @@ func (f *storedFile) highest() uint64 {
 // sortFiles puts files in the order in which they were written. A snapshot
 // comes before the segment of the same number.
 func sortFiles(files []storedFile) {
-	slices.SortFunc(files, func(a, b storedFile) int {
-		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.kind, a.kind))
+	sort.Slice(files, func(i, j int) bool {
+		a, b := files[i], files[j]
+		return a.first < b.first || a.first == b.first && b.kind < a.kind
 	})
 }

@@ -1,9 +1,9 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -114,13 +114,14 @@ func newFolder() *folder {
 }
 
 func (f *folder) picture() Picture {
-	slices.SortFunc(f.records, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	sort.Slice(f.records, func(i, j int) bool { return f.records[i].Seq < f.records[j].Seq })
 	p := Picture{Requests: f.records, Counters: f.counters, Boots: f.boots, Ignored: f.ignored}
 	for k, text := range f.notes {
 		p.Notes = append(p.Notes, DomainNote{Domain: k.domain, Note: Note{Name: k.name, Text: text}})
 	}
-	slices.SortFunc(p.Notes, func(a, b DomainNote) int {
-		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name))
+	sort.Slice(p.Notes, func(i, j int) bool {
+		a, b := p.Notes[i], p.Notes[j]
+		return a.Domain < b.Domain || a.Domain == b.Domain && a.Name < b.Name
 	})
 	return p
 }

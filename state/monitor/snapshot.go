@@ -1,9 +1,9 @@
 package monitor
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -96,8 +96,9 @@ func (r *Resource) restore(s ResourceSnapshot) {
 		return future(f.Mark) || f.Weight < 1 || f.Weight > threshold
 	})
 	r.hist.restarts = slices.DeleteFunc(newest(s.Restarts), future)
-	slices.SortStableFunc(r.hist.failures, func(a, b Failure) int { return cmp.Compare(a.Window, b.Window) })
-	slices.SortStableFunc(r.hist.restarts, func(a, b Mark) int { return cmp.Compare(a.Window, b.Window) })
+	failures, restarts := r.hist.failures, r.hist.restarts
+	sort.SliceStable(failures, func(i, j int) bool { return failures[i].Window < failures[j].Window })
+	sort.SliceStable(restarts, func(i, j int) bool { return restarts[i].Window < restarts[j].Window })
 	r.flap = flap{slices.DeleteFunc(newest(s.FlapMarks), func(t time.Duration) bool { return t > now }), s.Flapping}
 	slices.Sort(r.flap.marks)
 	r.frozen = min(max(s.Frozen, 0), now)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -131,7 +132,7 @@ func (o *owner) sort() {
 	for r := o.first; r != nil; r = r.nextFinal {
 		all = append(all, r)
 	}
-	slices.SortStableFunc(all, func(a, b *record) int { return int(min(max(a.aged-b.aged, -1), 1)) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].aged < all[j].aged })
 	for i, r := range all[1:] {
 		all[i].nextFinal = r
 	}
