@@ -12,7 +12,7 @@ TARGETS := bmcstated bmcstatectl
 LIMIT := 4500000
 
 # Build tags of code that a plain build leaves out.
-TAGS := inject,bed1,bed4,bed5
+TAGS := inject,bed1,bed4,bed5,faults
 
 GOLANGCI := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := 2.15.0

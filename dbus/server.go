@@ -40,6 +40,10 @@ type Options struct {
 	Hosts, Chassis, Domains []int
 	// Panels are the front panels and outputs that hosts have beside that.
 	Panels []Panel
+	// FaultResources are the fault monitor's, and Faults takes what clients ask
+	// of them. It must not block.
+	FaultResources []string
+	Faults         func(FaultCall)
 	// AllowedUIDs may write and call methods, beside root and our own uid.
 	AllowedUIDs []uint32
 	// Logger gets what no client can be told. Nil means slog.Default().
@@ -56,6 +60,7 @@ type Server struct {
 	objects  map[state.Object]*props.Object
 	queueSvc *props.Service
 	queues   map[int]*props.Object
+	faults   map[string]*props.Object
 
 	mu       sync.Mutex // guards requests
 	requests map[requestKey]*props.Object
@@ -83,6 +88,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		ctx:      ctx,
 		objects:  make(map[state.Object]*props.Object),
 		queues:   make(map[int]*props.Object),
+		faults:   make(map[string]*props.Object),
 		requests: make(map[requestKey]*props.Object),
 		panels:   make(map[int][]panelObject),
 		done:     make(chan struct{}),
@@ -90,7 +96,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if err := errors.Join(s.addStates(), s.addPanels(), s.addQueues()); err != nil {
+	if err := errors.Join(s.addStates(), s.addPanels(), s.addQueues(), s.addFaults()); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -38,7 +38,7 @@ func startMachine(t *testing.T, configuration string) *machine {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.Address)
 	m := &machine{t: t, dir: t.TempDir()}
 	m.program = filepath.Join(m.dir, "bmcstated")
-	out, err := exec.Command("go", "build", "-o", m.program, "../bmcstated").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", buildTags, "-o", m.program, "../bmcstated").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "config.json"), []byte(configuration), 0o600))
 	m.start()

@@ -97,22 +97,30 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 	if m.units != nil {
 		m.units.attach(eng.Post)
 	}
+	fm := openFaultMonitor(f, cfg, m, log)
 	server, err := dbus.New(context.Background(), dbus.Options{
 		Backend: eng, Hosts: m.hosts(), Chassis: m.chassis(), Domains: m.domainIDs(),
-		Panels: m.panels(), AllowedUIDs: cfg.AllowedUIDs, Logger: log,
+		Panels: m.panels(), FaultResources: fm.names, Faults: fm.call, AllowedUIDs: cfg.AllowedUIDs, Logger: log,
 	})
 	if err != nil {
+		fm.close()
 		return exitFailure, errors.Join(err, eng.Close())
 	}
-	return serveBus(ctx, eng, server, m, log)
+	fm.server = server
+	return serveBus(ctx, eng, server, fm, m, log)
 }
 
 // serveBus runs the engine, then the bus in front of it, and takes both down.
-func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, m *machine, log *slog.Logger) (int, error) {
+func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *faultMonitor, m *machine, log *slog.Logger) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx, server) }()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		fm.run(ctx)
+	}()
 
 	code, err := exitOK, waitReady(ctx, eng)
 	if err == nil {
@@ -140,6 +148,7 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, m *m
 	}
 	tell(m.notify.Stopping("stopping"), log)
 	cancel()
+	<-watched
 	err = errors.Join(err, <-ended, server.Close())
 	return code, err
 }

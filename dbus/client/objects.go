@@ -41,6 +41,7 @@ var services = map[string]godbus.ObjectPath{
 	openbmc.IfaceChassis:  openbmc.StateRoot,
 	openbmc.IfaceHost:     openbmc.StateRoot,
 	openbmc.IfaceQueue:    openbmc.StateRoot,
+	openbmc.IfaceFault:    openbmc.StateRoot,
 	openbmc.IfaceSchedule: openbmc.ScheduledRoot,
 }
 

@@ -114,3 +114,27 @@ var (
 	}}
 	Delete = &props.Interface{Name: IfaceDelete, Methods: []props.Method{{Name: "Delete"}}}
 )
+
+// Fault is one resource of the fault monitor. It is ours.
+var Fault = &props.Interface{
+	Name: IfaceFault,
+	Properties: []props.Property{
+		{Name: "Name", Type: "s", Const: true},
+		{Name: "Status", Type: "s"},
+		{Name: "StatusMessage", Type: "s"},
+		{Name: "NextAction", Type: "s"},
+		{Name: "LastDecision", Type: "s"},
+		{Name: "FailureSum", Type: "u"},
+		{Name: "RestartsInInterval", Type: "u"},
+		{Name: "RetryCount", Type: "i", Writable: true},    // −1 = unlimited
+		{Name: "RetryInterval", Type: "x", Writable: true}, // s, −1 = never ages
+		{Name: "LastFailure", Type: "t"},                   // µs since the epoch, 0 = none
+	},
+	Methods: []props.Method{
+		{Name: "Suspend", In: []props.Arg{{Name: "owner", Type: "s"}, {Name: "microseconds", Type: "t"}}},
+		{Name: "Resume", In: []props.Arg{{Name: "owner", Type: "s"}}},
+		{Name: "Reset"},
+		{Name: "ProbeNow"},
+		{Name: "GetHistory", In: []props.Arg{{Name: "max", Type: "u"}}, Out: []props.Arg{{Name: "decisions", Type: "aa{sv}"}}},
+	},
+}

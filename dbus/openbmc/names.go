@@ -3,6 +3,7 @@ package openbmc
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	godbus "github.com/godbus/dbus/v5"
 
@@ -32,6 +33,7 @@ const (
 
 	IfaceQueue   = "xyz.openbmc_project.State.TransitionQueue"   // ours
 	IfaceRequest = "xyz.openbmc_project.State.TransitionRequest" // ours
+	IfaceFault   = "xyz.openbmc_project.State.FaultMonitor"      // ours
 )
 
 // Paths of the object managers.
@@ -98,11 +100,30 @@ func RequestPath(domain int, seq uint64) godbus.ObjectPath {
 	return QueuePath(domain) + godbus.ObjectPath("/request/"+strconv.FormatUint(seq, 10))
 }
 
+// FaultPath returns the path of a monitored resource's object. Its name is
+// escaped as systemd escapes unit names in object paths: what is no letter or
+// digit becomes "_" and two hex digits, a digit in front as well.
+func FaultPath(resource string) godbus.ObjectPath {
+	var b strings.Builder
+	for i := range len(resource) {
+		c := resource[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "_%02x", c)
+		}
+	}
+	if resource == "" {
+		b.WriteByte('_')
+	}
+	return StateRoot + "/fault_monitor/" + godbus.ObjectPath(b.String())
+}
+
 // ServiceNames returns the bus names of a service, in the order in which the
-// reference owns them: instance 0 has the name without a number, too. The BMC
-// and the queue never have a number.
+// reference owns them: instance 0 has the name without a number, too. The BMC,
+// the queue and the fault monitor never have a number.
 func ServiceNames(iface string, index int) []string {
-	if iface == IfaceBMC || iface == IfaceQueue {
+	if iface == IfaceBMC || iface == IfaceQueue || iface == IfaceFault {
 		return []string{iface}
 	}
 	numbered := iface + strconv.Itoa(index)

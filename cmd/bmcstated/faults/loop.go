@@ -172,6 +172,27 @@ func (l *Loop) Inspect(name string, f func(*monitor.Resource)) {
 	})
 }
 
+// Change alters the configuration of a resource and keeps its histories. reply
+// is called as in [Loop.Tell]; a range that is violated changes nothing.
+func (l *Loop) Change(name string, change func(*monitor.Config), reply func(refusal string)) {
+	l.post(func() {
+		r, ok := l.mon.Resource(name)
+		if !ok {
+			reply(monitor.ErrUnknownResource.Error())
+			return
+		}
+		cfg := r.Config()
+		change(&cfg)
+		if _, err := cfg.Validate(); err != nil {
+			reply(err.Error())
+			return
+		}
+		l.refused = ""
+		l.step(name, monitor.Configure{Config: cfg})
+		reply(l.refused)
+	})
+}
+
 // Run owns the monitor until ctx ends, stores a last snapshot and returns when
 // every goroutine that it started has ended. Call it once.
 func (l *Loop) Run(ctx context.Context) {

@@ -81,7 +81,9 @@ func quick(name string) monitor.Config {
 
 var began = time.Now()
 
-func now() state.Instant { return state.Instant{Boot: time.Since(began) + time.Minute, Wall: time.Now()} }
+func now() state.Instant {
+	return state.Instant{Boot: time.Since(began) + time.Minute, Wall: time.Now()}
+}
 
 // start runs a loop until the test's end, or until stop.
 func start(t *testing.T, o faults.Options) (l *faults.Loop, sc *screen, stop func()) {

@@ -58,6 +58,8 @@ type Config struct {
 	PowerConfigDir string    // of power-config-host<N>.json
 	Hosts          []Mapping // hosts and the chassis that power them, sorted
 
+	Monitor Monitor // what the fault monitor watches; nothing by default
+
 	Simulate Simulate // the virtual chassis of --simulate
 }
 
@@ -108,6 +110,7 @@ func Default() Config {
 		RetryAttempts:    3,
 		OffGuard:         30 * time.Second,
 		JobTimeout:       300 * time.Second,
+		Monitor:          defaultMonitor(),
 		PowerConfigDir:   "/usr/share/x86-power-control",
 		Hosts:            []Mapping{{Host: 0, Chassis: 0}},
 		Simulate: Simulate{

@@ -23,7 +23,7 @@ type key struct {
 // keys is the table of the file's top level.
 func (c *Config) keys() []key {
 	timeout := func(to *time.Duration) reader { return duration(to, time.Millisecond, maxTimeout) }
-	return []key{
+	return c.withMonitor([]key{
 		{"policy", c.readPolicy},
 		{"depthLimit", integer(&c.DepthLimit, 1, 65535)},
 		{"share", integer(&c.Share, 1, 65535)},
@@ -54,7 +54,7 @@ func (c *Config) keys() []key {
 		{"powerConfigDir", directory(&c.PowerConfigDir)},
 		{"hosts", c.readHosts},
 		{"simulate", object(c.Simulate.keys)},
-	}
+	})
 }
 
 func (s *Simulate) keys() []key {

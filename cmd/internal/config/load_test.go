@@ -45,7 +45,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	got, err := config.Parse("full.json", []byte(full))
 	require.NoError(t, err)
 	assert.Equal(t, config.Config{
-		Driven: true,
+		Driven: true, Monitor: config.Default().Monitor,
 		Policy: state.Check, Policies: map[int]state.Policy{1: state.FIFO},
 		DepthLimit: 6000, Share: 5500, ConnShare: 5400,
 		HistoryMax: 100000, HistoryTTL: 24 * time.Hour, RepeatWindow: time.Minute, RepeatAfterInvalid: true,

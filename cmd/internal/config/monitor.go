@@ -1,0 +1,246 @@
+//go:build faults
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/monitor"
+)
+
+// Monitor is the fault monitor's block.
+type Monitor struct {
+	Limits    monitor.Limits
+	Resources []Watched
+}
+
+// Watched is one resource of the fault monitor.
+type Watched struct {
+	Config monitor.Config
+	Unit   string    // systemd unit that is watched and restarted; "" = none
+	Net    *NetProbe // nil = none
+}
+
+// NetProbe is a probe over TCP.
+type NetProbe struct {
+	Host         string // name or address
+	Port         int
+	Send         string // what is said first
+	Expect       string // what the first line of the answer begins with
+	HTTPPath     string // GET of this path instead, "" = no HTTP
+	FamilyWeight int    // of one address family's failure while the other is well
+}
+
+func defaultMonitor() Monitor {
+	return Monitor{Limits: monitor.Limits{RestartsPerMinute: 10, Parallel: 4}}
+}
+
+// withMonitor adds the block to the keys of the file's top level.
+func (c *Config) withMonitor(all []key) []key {
+	return append(all, key{"monitor", object(c.Monitor.keys)})
+}
+
+// maxResources bounds what one daemon watches.
+const maxResources = 512
+
+func (m *Monitor) keys() []key {
+	return []key{
+		{"restartsPerMinute", integer(&m.Limits.RestartsPerMinute, 0, 1000)},
+		{"parallel", integer(&m.Limits.Parallel, 0, 1000)},
+		{"resources", m.readResources},
+	}
+}
+
+func (m *Monitor) readResources(d *decoder, field string, n *jsonpos.Node) {
+	allowed := fmt.Sprintf("a list of at most %d objects", maxResources)
+	if n.Kind != jsonpos.Array {
+		d.wrongType(field, n, allowed)
+		return
+	}
+	if len(n.Elems) > maxResources {
+		d.outOfRange(field, n, allowed)
+		return
+	}
+	before, names := len(d.errs), map[string]bool{}
+	var all []Watched
+	for i, e := range n.Elems {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		w := Watched{Config: monitor.DefaultConfig("")}
+		object(w.keys)(d, at, e)
+		w.check(d, at, e)
+		if name := w.Config.Name; name != "" && names[name] {
+			d.report(offsetOf(e, "name"), FieldError{Field: at + ".name", Value: fmt.Sprintf("%q", name), Problem: "is there twice"})
+		}
+		names[w.Config.Name] = true
+		all = append(all, w)
+	}
+	m.checkParents(d, field, n, all, names)
+	if len(d.errs) == before {
+		m.Resources = all
+	}
+}
+
+func (m *Monitor) checkParents(d *decoder, field string, n *jsonpos.Node, all []Watched, names map[string]bool) {
+	for i, w := range all {
+		for _, p := range w.Config.DependsOn {
+			if !names[p] {
+				d.report(offsetOf(n.Elems[i], "dependsOn"), FieldError{Field: fmt.Sprintf("%s[%d].dependsOn", field, i),
+					Value: fmt.Sprintf("%q", p), Problem: "names no resource"})
+			}
+		}
+	}
+}
+
+func (w *Watched) keys() []key {
+	c := &w.Config
+	span := func(to *time.Duration) reader { return duration(to, 0, maxTimeout) }
+	return []key{
+		{"name", name(&c.Name)},
+		{"dependsOn", list(&c.DependsOn, 32, name)},
+		{"unit", name(&w.Unit)},
+		{"net", w.readNet},
+		{"mode", text(&c.Mode, `"NONE", "SOFT", "HARD", "RESTART_ONLY" or "LOG_ONLY"`, monitor.ParseMode)},
+		{"dryRun", boolean(&c.DryRun)},
+		{"retryCount", integer(&c.RetryCount, -1, 100)},
+		{"retryInterval", text(&c.RetryInterval, `"never", or a duration from "1s" to "24h"`, retryInterval)},
+		{"thoroughProbe", span(&c.ThoroughProbe)},
+		{"cheapProbe", span(&c.CheapProbe)},
+		{"probeTimeout", span(&c.ProbeTimeout)},
+		{"timeoutWeight", integer(&c.TimeoutWeight, 1, 100)},
+		{"startGrace", span(&c.StartGrace)},
+		{"restartTimeout", span(&c.RestartTimeout)},
+		{"escalateTimeout", span(&c.EscalateTimeout)},
+		{"escalation", text(&c.Escalation, `"none" or "unit"`, escalation)},
+		{"target", name(&c.Target)},
+		{"quiesceTarget", name(&c.QuiesceTarget)},
+		{"denialLimit", integer(&c.DenialLimit, -1, 100)},
+		{"backoff", object(func() []key { return backoff(&c.Backoff) })},
+		{"stableFor", span(&c.StableFor)},
+		{"flap", object(func() []key { return flap(&c.Flap) })},
+		{"gracefulTimeout", span(&c.GracefulTimeout)},
+		{"powerDebounce", span(&c.PowerDebounce)},
+	}
+}
+
+func backoff(b *monitor.Backoff) []key {
+	percent := func(to *float64, least, most int64) reader {
+		return func(d *decoder, field string, n *jsonpos.Node) {
+			v, before := 0, len(d.errs)
+			integer(&v, least, most)(d, field, n)
+			if len(d.errs) == before {
+				*to = float64(v) / 100
+			}
+		}
+	}
+	return []key{
+		{"min", duration(&b.Min, 0, maxTimeout)},
+		{"max", duration(&b.Max, 0, maxTimeout)},
+		{"factorPercent", percent(&b.Factor, 100, 1000)},
+		{"jitterPercent", percent(&b.Jitter, 0, 100)},
+	}
+}
+
+func flap(f *monitor.FlapConfig) []key {
+	return []key{
+		{"count", integer(&f.Count, 0, 1000)},
+		{"clear", integer(&f.Clear, 0, 1000)},
+		{"window", duration(&f.Window, 0, maxTimeout)},
+	}
+}
+
+func (w *Watched) readNet(d *decoder, field string, n *jsonpos.Node) {
+	p := NetProbe{Host: "localhost", FamilyWeight: 100}
+	before := len(d.errs)
+	object(func() []key {
+		return []key{
+			{"host", name(&p.Host)},
+			{"port", integer(&p.Port, 1, 65535)},
+			{"send", text(&p.Send, "a string", asIs)},
+			{"expect", text(&p.Expect, "a string", asIs)},
+			{"httpPath", text(&p.HTTPPath, `a path that begins with "/"`, httpPath)},
+			{"familyWeight", integer(&p.FamilyWeight, 1, 100)},
+		}
+	})(d, field, n)
+	if p.Port == 0 && len(d.errs) == before {
+		d.fail(field, n, "has no port", "a port from 1 to 65535")
+	}
+	w.Net, w.Config.PartialWeights = &p, true // a hung service is a partial failure
+}
+
+// check looks at what the fields of a resource say together, in the core's
+// words.
+func (w *Watched) check(d *decoder, at string, n *jsonpos.Node) {
+	if n.Kind != jsonpos.Object {
+		return
+	}
+	if w.Unit == "" && w.Net == nil {
+		d.fail(at, n, "watches nothing", `at least one of "unit" and "net"`)
+	}
+	_, err := w.Config.Validate()
+	for _, e := range fieldErrors(err) {
+		field, rest, nested := strings.Cut(e.Field, ".")
+		field = lower(field)
+		path := at + "." + field
+		if nested {
+			path += "." + lower(rest)
+		}
+		d.report(offsetOf(n, field), FieldError{Field: path, Value: fmt.Sprint(e.Value), Problem: "is not allowed here", Allowed: e.Want})
+	}
+}
+
+func fieldErrors(err error) []*monitor.FieldError {
+	var all []*monitor.FieldError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what Join made
+		for _, e := range joined.Unwrap() {
+			var f *monitor.FieldError
+			if errors.As(e, &f) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+func asIs(s string) (string, error) { return s, nil }
+
+func httpPath(s string) (string, error) {
+	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, " \r\n") {
+		return "", errOutOfRange
+	}
+	return s, nil
+}
+
+func retryInterval(s string) (time.Duration, error) {
+	if s == "never" {
+		return monitor.NeverAges, nil
+	}
+	v, err := time.ParseDuration(s)
+	if err == nil && v < 0 {
+		err = errOutOfRange
+	}
+	return v, err
+}
+
+func escalation(s string) (monitor.Escalation, error) {
+	e, err := monitor.ParseEscalation(s)
+	if err == nil && e != monitor.EscalateNone && e != monitor.EscalateUnit {
+		err = errOutOfRange
+	}
+	return e, err
+}
+
+// name reads what names something: not empty, printable, at most 255 bytes.
+func name(to *string) reader {
+	return text(to, "1 to 255 printable characters", func(s string) (string, error) {
+		if s == "" || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 127 }) {
+			return "", errOutOfRange
+		}
+		return s, nil
+	})
+}
