@@ -36,12 +36,12 @@ type Show uint8
 
 // The shows.
 const (
-	ShowSeen     Show = iota // what is observed
-	ShowStopping             // host going to Off, power as observed
-	ShowCutting              // host and power going to Off
-	ShowPowering             // power and host coming up
-	ShowStarting             // power as observed, host coming up
-	ShowSupplying            // power coming up, host as observed
+	ShowSeen      Show = iota // what is observed
+	ShowStopping              // host going to Off, power as observed
+	ShowCutting               // host and power going to Off
+	ShowPowering              // power and host coming up
+	ShowStarting              // power as observed, host coming up
+	ShowSupplying             // power coming up, host as observed
 )
 
 // Timeout is what happens when a step's deadline passes.
