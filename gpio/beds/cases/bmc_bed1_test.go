@@ -86,9 +86,10 @@ func shell(ctx context.Context, order string) (string, error) {
 
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios() {
-		verdict(s.name, t.Run(s.name, func(t *testing.T) {
+		t.Run(s.name, func(t *testing.T) {
+			verdict(t)
 			b, _ := startedBMC(t, s.setup())
 			s.run(t, b)
-		}))
+		})
 	}
 }

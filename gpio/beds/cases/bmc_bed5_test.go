@@ -127,9 +127,10 @@ func (m *machine) bmc() *bmc { return &bmc{board: m.board, timing: board.Steady(
 func TestBMC(t *testing.T) {
 	m := boot(t)
 	b := m.bmc()
-	verdict("Wires", t.Run("Wires", func(t *testing.T) { wires(t, m) }))
+	t.Run("Wires", func(t *testing.T) { wires(t, m) })
 	for _, s := range scenarios() {
-		verdict(s.name, t.Run(s.name, func(t *testing.T) {
+		t.Run(s.name, func(t *testing.T) {
+			verdict(t)
 			setup := s.setup()
 			m.board.Do(func(x *board.Board) {
 				x.Guest, x.Faults = board.GuestObeys, board.Faults{}
@@ -140,13 +141,14 @@ func TestBMC(t *testing.T) {
 			})
 			b.start(t, setup)
 			s.run(t, b)
-		}))
+		})
 	}
-	verdict("BMCReboot", t.Run("BMCReboot", func(t *testing.T) { bmcReboot(t, m) }))
+	t.Run("BMCReboot", func(t *testing.T) { bmcReboot(t, m) })
 }
 
 // wires is the bed's own case: each end of the wires sees what the other does.
 func wires(t *testing.T, m *machine) {
+	verdict(t)
 	b := m.bmc()
 	const look = "gpioget $(gpiofind PS_PWROK); gpioget $(gpiofind POWER_OUT)"
 	assert.Equal(t, "0\n1", b.sh(t, look), "power good is low, an idle button is pulled high")
@@ -174,6 +176,7 @@ func TestMachineReset(t *testing.T) {
 
 // bmcReboot reboots the BMC under a running host.
 func bmcReboot(t *testing.T, m *machine) {
+	verdict(t)
 	b := m.bmc()
 	m.board.Do((*board.Board).GainPower)
 	b.start(t, on())

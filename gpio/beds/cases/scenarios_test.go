@@ -47,14 +47,20 @@ func scenarios() []scenario {
 	}
 }
 
-// verdict says at once how a case ended: the testing package keeps that to
+// verdict has the end of a case said at once: the testing package keeps that to
 // itself until the last of its siblings is through.
-func verdict(name string, passed bool) {
-	word := "FAIL"
-	if passed {
-		word = "PASS"
-	}
-	fmt.Printf("BED-CASE %s %s\n", word, name)
+func verdict(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		word := "PASS"
+		switch {
+		case t.Failed():
+			word = "FAIL"
+		case t.Skipped():
+			word = "SKIP"
+		}
+		fmt.Printf("BED-CASE %s %s\n", word, t.Name())
+	})
 }
 
 // about says that a width is what was asked for, as far as a board can tell that
@@ -198,11 +204,11 @@ func powerLoss(t *testing.T, b *bmc) {
 	b.await(t, chassisState, "Off")
 	b.await(t, hostState, "Off")
 	b.await(t, osState, "Inactive")
-	b.awaitLog(t, "[Pp]ower")
 	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"), "nobody asked for power")
 	b.board.Do((*board.Board).GainPower)
 	b.await(t, hostState, "Running")
 	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"))
+	b.awaitLog(t, "[Pp]ower")
 }
 
 func restartRunning(t *testing.T, b *bmc) {
