@@ -7,6 +7,9 @@ TOOLS := $(BUILD)/tools
 DEMO := cmd/bmcstated/demo
 PROGRAMS := bmcstated bmcstatectl bmcstate-sim
 
+# What bmcstated --version prints.
+RELEASE := -X main.release=$(shell git describe --always --dirty 2>/dev/null || echo devel)
+
 # Programs that go on a BMC, and how large each may be there.
 TARGETS := bmcstated bmcstatectl
 LIMIT := 4500000
@@ -23,7 +26,7 @@ all: build
 
 ## build: the programs for this machine, in build/
 build:
-	go build -trimpath -o $(BUILD)/ $(PROGRAMS:%=./cmd/%)
+	go build -trimpath -ldflags="$(RELEASE)" -o $(BUILD)/ $(PROGRAMS:%=./cmd/%)
 
 ## arm: static programs for a BMC (ARMv7), in build/arm/
 # Without inlining (-l) a program is 7 % smaller, and with segments rounded to the
@@ -31,7 +34,7 @@ build:
 # than the calls that it costs.
 arm:
 	mkdir -p $(BUILD)/arm
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 go build -trimpath -gcflags=all=-l -ldflags='-s -w -R 0x1000' -o $(BUILD)/arm/ $(TARGETS:%=./cmd/%)
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 go build -trimpath -gcflags=all=-l -ldflags='-s -w -R 0x1000 $(RELEASE)' -o $(BUILD)/arm/ $(TARGETS:%=./cmd/%)
 
 ## demo: drive a virtual chassis with busctl on a private bus; checks every answer
 demo: deps build

@@ -71,7 +71,7 @@ func NewLogHandler(o LogOptions) *LogHandler {
 		text:    slog.NewTextHandler(o.Fallback, &slog.HandlerOptions{Level: o.Level}),
 		raw:     o.Fallback,
 	}
-	s.journal, _ = journal.StderrIsJournalStream() // a malformed variable means no
+	s.journal = stderrIsJournal()
 	go s.run()
 	return &LogHandler{sink: s, level: o.Level}
 }

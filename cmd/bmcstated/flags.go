@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"runtime/debug"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 )
@@ -70,10 +69,7 @@ func usageCode(err error) int {
 	return exitUsage
 }
 
-func version() string {
-	v := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-	}
-	return "bmcstated " + v
-}
+// release is the version; the Makefile sets it with the linker's -X.
+var release = "devel"
+
+func version() string { return "bmcstated " + release }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -182,8 +183,8 @@ func (d *domain) setRestartCause(req state.Request) {
 	}
 	cause := state.RestartCauseRemoteCommand
 	if req.Internal() {
-		var n int
-		if _, err := fmt.Sscanf(req.Cause, "%d", &n); err != nil {
+		n, err := strconv.Atoi(req.Cause)
+		if err != nil {
 			return
 		}
 		cause = state.RestartCause(n)
