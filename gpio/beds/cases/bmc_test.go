@@ -34,7 +34,6 @@ const (
 	state       = "xyz.openbmc_project.State"
 	hostName    = state + ".Host"
 	chassisName = state + ".Chassis"
-	bmcName     = state + ".BMC"
 	root        = "/xyz/openbmc_project/state"
 )
 
@@ -47,7 +46,6 @@ var (
 	chassisRequest = property{chassisName, root + "/chassis0", chassisName, "RequestedPowerTransition", chassisName + ".Transition."}
 	chassisState   = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerState", chassisName + ".PowerState."}
 	powerStatus    = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerStatus", chassisName + ".PowerStatus."}
-	bmcRequest     = property{bmcName, root + "/bmc0", bmcName, "RequestedBMCTransition", bmcName + ".Transition."}
 	launches       = property{state + ".TransitionQueue", root + "/queue0", state + ".TransitionQueue", "Launches", ""}
 )
 

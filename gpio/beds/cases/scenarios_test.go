@@ -217,6 +217,7 @@ func restartRunning(t *testing.T, b *bmc) {
 	b.await(t, chassisState, "On")
 	b.await(t, hostState, "Running")
 	b.await(t, osState, "Standby")
+	b.await(t, powerStatus, "Good")
 	assert.Empty(t, b.board.Since(mark, "POWER_OUT"))
 	assert.Empty(t, b.board.Since(mark, "RESET_OUT"))
 	assert.Equal(t, "0", b.get(t, launches))

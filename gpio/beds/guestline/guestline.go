@@ -147,6 +147,6 @@ func (l *Line) Run(ctx context.Context, order string) (string, error) {
 
 // Close ends the line and waits for its reader.
 func (l *Line) Close() {
-	l.conn.Close()
+	_ = l.conn.Close() // nothing is left to be sent
 	<-l.done
 }
