@@ -18,7 +18,7 @@ type FieldError struct {
 	File    string
 	At      jsonpos.Position
 	Field   string // dotted path, for example "simulate.timings.powerPulse"; empty for the file as a whole
-	Value   string // as written, shortened; empty where it says nothing
+	Value   string // as written, shortened; empty for a file that is no JSON
 	Problem string // for example "is out of range"
 	Allowed string // what would be right; empty where Problem says it
 }
@@ -55,8 +55,13 @@ func (d *decoder) report(offset int, e FieldError) {
 }
 
 func (d *decoder) fail(field string, n *jsonpos.Node, problem, allowed string) {
+	d.failAt(n.Offset, field, n, problem, allowed)
+}
+
+// failAt is fail for what is wrong with a key rather than with its value n.
+func (d *decoder) failAt(offset int, field string, n *jsonpos.Node, problem, allowed string) {
 	const valueLimit = 60
-	d.report(n.Offset, FieldError{Field: field, Value: n.Source(d.data, valueLimit), Problem: problem, Allowed: allowed})
+	d.report(offset, FieldError{Field: field, Value: n.Source(d.data, valueLimit), Problem: problem, Allowed: allowed})
 }
 
 func (d *decoder) wrongType(field string, n *jsonpos.Node, allowed string) {
@@ -76,15 +81,18 @@ func (d *decoder) object(field string, n *jsonpos.Node, keys []key) {
 	seen := make(map[string]bool, len(n.Members))
 	for _, m := range n.Members {
 		path := m.Key
+		if path == "" {
+			path = `""` // a name that can be seen
+		}
 		if field != "" {
-			path = field + "." + m.Key
+			path = field + "." + path
 		}
 		read := find(keys, m.Key)
 		switch {
 		case read == nil:
-			d.report(m.Offset, FieldError{Field: path, Problem: unknownKey(keys, m.Key), Allowed: names(keys)})
+			d.failAt(m.Offset, path, m.Value, unknownKey(keys, m.Key), names(keys))
 		case seen[m.Key]:
-			d.report(m.Offset, FieldError{Field: path, Problem: "is there twice"})
+			d.failAt(m.Offset, path, m.Value, "is there twice", "each key once")
 		default:
 			read(d, path, m.Value)
 		}
@@ -112,10 +120,10 @@ func names(keys []key) string {
 func unknownKey(keys []key, name string) string {
 	for _, k := range keys {
 		if strings.EqualFold(k.name, name) || distance(k.name, name) <= 2 {
-			return fmt.Sprintf("unknown key (did you mean %q?)", k.name)
+			return fmt.Sprintf("has an unknown key (did you mean %q?)", k.name)
 		}
 	}
-	return "unknown key"
+	return "has an unknown key"
 }
 
 // distance returns how many characters must be put in, left out or replaced

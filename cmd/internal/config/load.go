@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"syscall"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
 	"github.com/bmcstate/bmcstate/state"
@@ -37,7 +38,8 @@ func Load(path string) (Config, error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	// Not blocking: a pipe without a writer must not hold the daemon up.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -87,23 +89,24 @@ func (c *Config) check(d *decoder, root *jsonpos.Node) {
 		})
 		c.RepeatWindow = c.HistoryTTL
 	}
-	domains := Domains(c.Hosts)
+	domains := append(Domains(c.Hosts), Domains(c.SimulatedHosts())...)
 	for _, n := range slices.Sorted(maps.Keys(c.Executors)) {
-		if !slices.ContainsFunc(domains, func(d Domain) bool { return d.Number == n }) {
-			d.report(offsetOf(root, "executor"), FieldError{
-				Field: fmt.Sprintf("executor.%d", n), Problem: "names no domain of hosts",
-				Allowed: "the lowest chassis of a domain",
-			})
-		}
+		d.checkDomain(domains, root, "executor", n, c.Executors[n].String())
 	}
 	for _, n := range slices.Sorted(maps.Keys(c.Policies)) {
-		if !slices.ContainsFunc(domains, func(d Domain) bool { return d.Number == n }) {
-			d.report(offsetOf(root, "policy"), FieldError{
-				Field: fmt.Sprintf("policy.%d", n), Problem: "names no domain of hosts",
-				Allowed: "the lowest chassis of a domain",
-			})
-		}
+		d.checkDomain(domains, root, "policy", n, c.Policies[n].String())
 	}
+}
+
+// checkDomain reports a key of field that names no domain.
+func (d *decoder) checkDomain(domains []Domain, root *jsonpos.Node, field string, n int, value string) {
+	if slices.ContainsFunc(domains, func(d Domain) bool { return d.Number == n }) {
+		return
+	}
+	d.report(offsetOf(root, field), FieldError{
+		Field: fmt.Sprintf("%s.%d", field, n), Value: strconv.Quote(value), Problem: "names no domain of hosts",
+		Allowed: "the lowest chassis of a domain",
+	})
 }
 
 // offsetOf returns where the first of the keys that root has stands.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,11 +116,11 @@ func TestErrors(t *testing.T) {
 		"no object":  {"[]", []string{`f.json:1:1: [] is a list; allowed: an object`}},
 		"unknown key": {
 			"{\n  \"simulate\": {\"cuont\": 2}\n}",
-			[]string{`f.json:2:16: simulate.cuont: unknown key (did you mean "count"?); allowed: count, timings, inputs, slotPower, startOn, faults`},
+			[]string{`f.json:2:16: simulate.cuont: 2 has an unknown key (did you mean "count"?); allowed: count, timings, inputs, slotPower, startOn, faults`},
 		},
 		"unknown key without a neighbour": {
 			`{"simulate": {"x": 2}}`,
-			[]string{`f.json:1:15: simulate.x: unknown key; allowed: count, timings, inputs, slotPower, startOn, faults`},
+			[]string{`f.json:1:15: simulate.x: 2 has an unknown key; allowed: count, timings, inputs, slotPower, startOn, faults`},
 		},
 		"wrong types": {
 			`{"depthLimit": "8", "gracefulTimeout": 300, "resumeCycle": null, "allowedUids": 1, "simulate": true}`,
@@ -162,7 +163,7 @@ func TestErrors(t *testing.T) {
 		},
 		"policy of no domain": {
 			`{"policy": {"1": "FIFO"}}`,
-			[]string{`f.json:1:12: policy.1: names no domain of hosts; allowed: the lowest chassis of a domain`},
+			[]string{`f.json:1:12: policy.1: "FIFO" names no domain of hosts; allowed: the lowest chassis of a domain`},
 		},
 		"hosts": {
 			`{"hosts": [{"host": 0}, {"host": 16, "chassis": 0}]}`,
@@ -175,7 +176,14 @@ func TestErrors(t *testing.T) {
 			`{"hosts": []}`,
 			[]string{`f.json:1:11: hosts: [] is not allowed here; allowed: a whole number from 1 to 16, or a list of objects such as {"host": 0, "chassis": 0}`},
 		},
-		"twice": {`{"share": 1, "share": 2}`, []string{`f.json:1:14: share: is there twice`}},
+		"nameless": {`{"simulate": {"": 6}}`, []string{
+			`f.json:1:15: simulate."": 6 has an unknown key; allowed: count, timings, inputs, slotPower, startOn, faults`,
+		}},
+		"executor of no domain": {
+			`{"executor": {"1": "gpio"}}`,
+			[]string{`f.json:1:14: executor.1: "gpio" names no domain of hosts; allowed: the lowest chassis of a domain`},
+		},
+		"twice": {`{"share": 1, "share": 2}`, []string{`f.json:1:14: share: 2 is there twice; allowed: each key once`}},
 		"two fields together": {
 			`{"historyTTL": "1m", "repeatWindow": "2m"}`,
 			[]string{`f.json:1:38: repeatWindow: "2m" is longer than historyTTL; allowed: a duration up to historyTTL, "1m"`},
@@ -185,10 +193,38 @@ func TestErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Parse("f.json", []byte(tc.text))
 			require.Error(t, err)
+			assertComplete(t, err)
 			assert.Equal(t, tc.want, strings.Split(err.Error(), "\n"))
 			assert.False(t, got.Driven, "nothing is driven by a wrong configuration")
 		})
 	}
+}
+
+// assertComplete checks that each error of a file that is JSON says all that
+// DESIGN.md §7 asks for.
+func assertComplete(t testing.TB, err error) {
+	t.Helper()
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		var e *config.FieldError
+		require.ErrorAs(t, err, &e)
+		if strings.HasPrefix(e.Problem, "not valid JSON") {
+			continue
+		}
+		whole := e.Field == "" && strings.HasSuffix(e.Allowed, "an object") // the file is no object
+		if e.File == "" || e.Field == "" && !whole || e.Value == "" || e.Problem == "" || e.Allowed == "" {
+			t.Errorf("incomplete: %+v", e)
+		}
+	}
+}
+
+func TestPolicyOfASimulatedDomain(t *testing.T) {
+	c, err := config.Parse("f.json", []byte(`{"policy": {"2": "FIFO"}, "simulate": {"count": 3}}`))
+	require.NoError(t, err)
+	assert.Equal(t, state.FIFO, c.PolicyOf(2))
 }
 
 func TestErrorKeepsWhatWasRight(t *testing.T) {
@@ -217,8 +253,11 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, got.Driven)
 
+	pipe := filepath.Join(dir, "pipe.json")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	tests := map[string]struct{ path, message string }{
 		"missing":    {filepath.Join(dir, "none.json"), "none.json: no such file"},
+		"pipe":       {pipe, "is not a regular file"},
 		"directory":  {dir, "is not a regular file"},
 		"too large":  {write("large.json", strings.Repeat(" ", 1<<20+1)), "is larger than 1048576 bytes"},
 		"wrong JSON": {write("wrong.json", "{"), "wrong.json:1:2: not valid JSON"},
@@ -251,6 +290,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"policy": {"0": 1}, "hosts": [{"host": 1}], "simulate": {"faults": {"lineBusy": [""]}}, "x": []}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := config.Parse("f.json", data)
+		if err != nil {
+			assertComplete(t, err)
+		}
 		if c.Driven == (err != nil) {
 			t.Fatalf("Driven is %v with error %v", c.Driven, err)
 		}
