@@ -71,10 +71,12 @@ type Board interface {
 	// one that ends while a call into the kernel hangs gives ErrStuck, and the
 	// line is released as soon as that call returns.
 	//
-	// A line that is asserted already gives ErrAsserted. With takeOver a
-	// running PowerOut pulse becomes this one without being released; its own
-	// caller gets ErrTakenOver.
-	Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) error
+	// A line that is asserted already gives ErrAsserted, and one whose mark
+	// cannot be written is left alone. An urgent pulse of PowerOut is a power
+	// off: a running pulse becomes this one without being released (its own
+	// caller gets ErrTakenOver), and it goes ahead without a mark. [Moved]
+	// tells whether the line moved in spite of an error.
+	Pulse(ctx context.Context, signal string, width time.Duration, urgent bool) error
 
 	// Release ends a running pulse early. It does not wait, and does nothing
 	// when no pulse runs.

@@ -121,8 +121,8 @@ func (c *Chardev) Read(ctx context.Context, settle time.Duration) (Levels, error
 }
 
 // Pulse implements [Board].
-func (c *Chardev) Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) error {
-	return c.out.pulse(ctx, signal, width, takeOver)
+func (c *Chardev) Pulse(ctx context.Context, signal string, width time.Duration, urgent bool) error {
+	return c.out.pulse(ctx, signal, width, urgent)
 }
 
 // Release implements [Board].

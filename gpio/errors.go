@@ -3,6 +3,7 @@ package gpio
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,20 @@ var (
 	ErrNotDriven = errors.New("pulse ended before the line was asserted")
 	// ErrClosed: the board is closed.
 	ErrClosed = errors.New("board is closed")
+	// ErrUnmoved comes with the cause of a pulse that failed before its line
+	// was touched.
+	ErrUnmoved = errors.New("no line moved")
 )
+
+// untouched are the errors of a pulse after which its line has not moved.
+var untouched = []error{ErrUnmoved, ErrMissing, ErrBusy, ErrAsserted, ErrNotDriven, ErrClosed}
+
+// Moved reports whether a pulse that returned err may have moved its line.
+func Moved(err error) bool {
+	return !slices.ContainsFunc(untouched, func(e error) bool { return errors.Is(err, e) })
+}
+
+func unmoved(cause error) error { return fmt.Errorf("%w: %w", ErrUnmoved, cause) }
 
 // LineError says which line failed at what. It is returned as a pointer.
 type LineError struct {

@@ -144,9 +144,47 @@ func TestPulseWithoutRoomForItsMarkMovesNothing(t *testing.T) {
 	dir := t.TempDir()
 	v := open(t, dir, gpio.VirtualConfig{})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pulses"), nil, 0o644))
-	err := v.Pulse(deadline(t), gpio.PowerOut, ms, false)
-	var le *gpio.LineError
-	require.ErrorAs(t, err, &le)
-	require.Equal(t, "mark", le.Op)
-	require.Empty(t, widths(t, dir, gpio.PowerOut))
+	for _, signal := range []string{gpio.PowerOut, gpio.ResetOut} {
+		err := v.Pulse(deadline(t), signal, ms, signal != gpio.PowerOut)
+		var le *gpio.LineError
+		require.ErrorAs(t, err, &le)
+		require.Equal(t, "mark", le.Op)
+		require.False(t, gpio.Moved(err))
+		require.Empty(t, widths(t, dir, signal))
+	}
+	require.NoError(t, v.Pulse(deadline(t), gpio.PowerOut, ms, true), "power off goes ahead")
+	require.Len(t, widths(t, dir, gpio.PowerOut), 1)
+}
+
+// A second daemon, or an operator who runs --release-lines, cuts no pulse of a
+// daemon that lives, and takes its mark from nobody.
+func TestReleaseMarkedLeavesALivingProcessAlone(t *testing.T) {
+	dir := t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	v := open(t, dir, gpio.VirtualConfig{})
+	done := make(chan error, 1)
+	go func() { done <- v.Pulse(context.Background(), gpio.PowerOut, time.Hour, false) }()
+	awaitWire(t, dir, gpio.PowerOut, true)
+	require.ErrorIs(t, gpio.ReleaseMarked(dir, log), gpio.ErrBusy)
+	require.Len(t, markFiles(t, dir), 1)
+	c, err := gpio.ReadChassis(dir, 0)
+	require.NoError(t, err)
+	require.True(t, c.Wires[gpio.PowerOut])
+	v.Release(gpio.PowerOut)
+	require.NoError(t, <-done)
+	require.NoError(t, gpio.ReleaseMarked(dir, log))
+}
+
+func TestMoved(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil: true, gpio.ErrTakenOver: true, gpio.ErrStuck: true,
+		gpio.ErrUnmoved: false, gpio.ErrMissing: false, gpio.ErrBusy: false, gpio.ErrAsserted: false, gpio.ErrNotDriven: false, gpio.ErrClosed: false,
+	} {
+		require.Equal(t, want, gpio.Moved(err), err)
+	}
+	v := open(t, t.TempDir(), gpio.VirtualConfig{})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.False(t, gpio.Moved(v.Pulse(ended, gpio.PowerOut, ms, false)))
+	require.False(t, gpio.Moved(v.Pulse(deadline(t), gpio.PowerOut, 0, false)))
 }

@@ -28,24 +28,25 @@ type pulse struct {
 	issuedAt  time.Time
 	releasing bool      // too late for a takeover
 	ended     bool      // Release, or the caller gave up: assert no more, hold no longer
+	urgent    bool      // a power off: it goes ahead without its mark
 	until     time.Time // zero before the assert
 	width     time.Duration
 	claim     chan struct{} // closed when another caller takes the pulse over
 }
 
 // pulse implements Board.Pulse.
-func (o *outputs) pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) error {
+func (o *outputs) pulse(ctx context.Context, signal string, width time.Duration, urgent bool) error {
 	if err := ctx.Err(); err != nil {
-		return o.drv.where("pulse", signal, err)
+		return o.drv.where("pulse", signal, unmoved(err))
 	}
 	if o.kinds[signal] != kindPulse {
 		return o.drv.where("pulse", signal, fmt.Errorf("not configured as a pulse output: %w", ErrMissing))
 	}
 	if width <= 0 {
-		return o.drv.where("pulse", signal, fmt.Errorf("width %v must be positive", width))
+		return o.drv.where("pulse", signal, unmoved(fmt.Errorf("width %v must be positive", width)))
 	}
 	for {
-		p, claim, err := o.begin(signal, width, takeOver && signal == PowerOut)
+		p, claim, err := o.begin(signal, width, urgent && signal == PowerOut)
 		if err != nil {
 			return o.drv.where("pulse", signal, err)
 		}
@@ -56,14 +57,14 @@ func (o *outputs) pulse(ctx context.Context, signal string, width time.Duration,
 		select {
 		case <-p.done:
 		case <-ctx.Done():
-			return o.drv.where("pulse", signal, ErrStuck)
+			return o.drv.where("pulse", signal, unmoved(ErrStuck))
 		}
 	}
 }
 
 // begin starts a pulse, or takes the running one over. A nil claim means that
 // the running pulse is being released right now.
-func (o *outputs) begin(signal string, width time.Duration, takeOver bool) (*pulse, chan struct{}, error) {
+func (o *outputs) begin(signal string, width time.Duration, urgent bool) (*pulse, chan struct{}, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -74,7 +75,7 @@ func (o *outputs) begin(signal string, width time.Duration, takeOver bool) (*pul
 	switch {
 	case p == nil:
 		p = &pulse{
-			signal: signal, width: width, claim: claim, began: time.Now(),
+			signal: signal, width: width, claim: claim, began: time.Now(), urgent: urgent,
 			asserted: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}, 1),
 		}
 		if !o.crew.run(func() { o.run(p) }) {
@@ -83,14 +84,14 @@ func (o *outputs) begin(signal string, width time.Duration, takeOver bool) (*pul
 		o.lines[signal] = p
 		return p, claim, nil
 	case p.hung():
-		return nil, nil, ErrStuck
-	case !takeOver:
+		return nil, nil, unmoved(ErrStuck)
+	case !urgent:
 		return nil, nil, ErrAsserted
 	case p.releasing || p.ended:
 		return p, nil, nil
 	}
 	close(p.claim)
-	p.claim = claim
+	p.claim, p.urgent = claim, true
 	p.width = max(p.width, width)
 	if until := time.Now().Add(width); p.issued && until.After(p.until) {
 		p.until = until
@@ -168,7 +169,7 @@ func (o *outputs) giveUp(p *pulse, claim chan struct{}, cause error) error {
 	if !p.issued && p.claim == claim {
 		p.ended = true // run sees it before it asserts
 		o.mu.Unlock()
-		return o.drv.where("pulse", p.signal, cause)
+		return o.drv.where("pulse", p.signal, unmoved(cause))
 	}
 	o.mu.Unlock()
 
@@ -201,18 +202,22 @@ func (o *outputs) run(p *pulse) {
 
 func (o *outputs) press(p *pulse, k mark) error {
 	o.hook.at(BeforeMark, p.signal)
+	drop := func() error { return o.marks.drop(k) }
 	if err := o.marks.put(k); err != nil {
-		return o.drv.where("mark", p.signal, err)
+		if !o.goesUnmarked(p) {
+			return o.drv.where("mark", p.signal, unmoved(err))
+		}
+		drop = func() error { return nil }
 	}
 	o.hook.at(BeforeAssert, p.signal)
 	if !o.issue(p) {
-		return errors.Join(o.drv.where("pulse", p.signal, ErrNotDriven), o.marks.drop(k))
+		return errors.Join(o.drv.where("pulse", p.signal, ErrNotDriven), drop())
 	}
 	err := o.drv.drive(p.signal, true)
 	if err != nil {
 		o.finish(p)
 		if errors.Is(err, ErrMissing) || errors.Is(err, ErrBusy) {
-			return errors.Join(o.drv.where("pulse", p.signal, err), o.marks.drop(k)) // never ours
+			return errors.Join(o.drv.where("pulse", p.signal, err), drop()) // never ours
 		}
 	} else {
 		o.assertedNow(p)
@@ -224,7 +229,7 @@ func (o *outputs) press(p *pulse, k mark) error {
 		return o.drv.where("release", p.signal, errors.Join(ErrStuck, err))
 	}
 	o.hook.at(AfterRelease, p.signal)
-	if dropErr := o.marks.drop(k); err == nil && dropErr != nil {
+	if dropErr := drop(); err == nil && dropErr != nil {
 		return o.drv.where("mark", p.signal, dropErr)
 	}
 	o.hook.at(AfterUnmark, p.signal)
@@ -232,6 +237,15 @@ func (o *outputs) press(p *pulse, k mark) error {
 		return o.drv.where("pulse", p.signal, err)
 	}
 	return nil
+}
+
+// goesUnmarked reports whether a pulse may go ahead although its mark could not
+// be written. That leaves the line asserted if the process dies before the
+// release, which is the lesser evil for who asks for power off.
+func (o *outputs) goesUnmarked(p *pulse) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return p.urgent
 }
 
 // issue starts the clock of the pulse, or answers that it was ended already.

@@ -39,6 +39,7 @@ type Virtual struct {
 	done  chan struct{} // the watcher has ended
 	fresh bool
 	once  sync.Once
+	held  func() // gives up what tells others that a living process drives the board; the watcher's once it runs
 
 	// Of the watcher goroutine alone.
 	id     string
@@ -69,7 +70,11 @@ func OpenVirtual(o VirtualOptions) (*Virtual, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.held, err = v.file.hold(); err != nil {
+		return nil, err
+	}
 	if v.watch, err = watchDir(o.RunDir); err != nil {
+		v.held()
 		return nil, err
 	}
 	v.in = newInputs(v.signals(kindInput, kindButton, kindLevel), v.read, v.where)
@@ -107,8 +112,8 @@ func (v *Virtual) Read(ctx context.Context, settle time.Duration) (Levels, error
 }
 
 // Pulse implements [Board].
-func (v *Virtual) Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) error {
-	return v.out.pulse(ctx, signal, width, takeOver)
+func (v *Virtual) Pulse(ctx context.Context, signal string, width time.Duration, urgent bool) error {
+	return v.out.pulse(ctx, signal, width, urgent)
 }
 
 // Release implements [Board].
@@ -165,6 +170,7 @@ func (v *Virtual) Close() error {
 		v.out.close()
 		v.watch.close()
 		<-v.done
+		v.held()
 		v.in.crew.close(releaseAllIn)
 		v.queue.close()
 	})
@@ -274,7 +280,12 @@ func (v *Virtual) look() (time.Duration, error) {
 	if left := deleteTime - time.Since(v.gone); left > 0 {
 		return left, nil
 	}
-	return next, v.file.with(v.file.create(v.opt.Config), see)
+	if err := v.file.with(v.file.create(v.opt.Config), see); err != nil {
+		return next, err
+	}
+	v.held()
+	v.held, err = v.file.hold() // the lock went with the directory
+	return next, err
 }
 
 // report lists what is new on the wires.

@@ -300,10 +300,47 @@ func (w *world) stimulate(s Stimulus) error {
 	return nil
 }
 
+// hold tells other processes, until the end of this one at the latest, that the
+// board's lines are held, as an open descriptor of a real line does.
+func (b boardFile) hold() (letGo func(), err error) {
+	f, err := b.flock(os.O_RDWR|os.O_CREATE, unix.LOCK_SH)
+	if err != nil {
+		return func() {}, err
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// flock takes a lock on the file that says who has the board open.
+func (b boardFile) flock(flags, how int) (*os.File, error) {
+	f, err := os.OpenFile(b.path(".open"), flags|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("gpio: lock: %w", err)
+	}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, fmt.Errorf("gpio: lock %s: %w", b.path(".open"), err)
+	}
+	return f, nil
+}
+
 // releaseVirtual releases a marked line of a virtual board. A board that is
-// gone has no line to release.
+// gone has no line to release, and what a living process has open is busy.
 func releaseVirtual(runDir string, k mark) error {
-	err := boardFile{runDir, k.Board}.with(nil, func(w *world) { w.drive(k.Signal, false, unix.Getpid()) })
+	b := boardFile{runDir, k.Board}
+	f, err := b.flock(os.O_RDWR, unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		defer f.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	err = b.with(nil, func(w *world) { w.drive(k.Signal, false, unix.Getpid()) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

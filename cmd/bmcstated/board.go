@@ -98,17 +98,11 @@ func level(all gpio.Levels, signal string) state.Level {
 	}
 }
 
-// untouched are the errors after which the line has not moved.
-var untouched = []error{gpio.ErrMissing, gpio.ErrBusy, gpio.ErrAsserted, gpio.ErrNotDriven, gpio.ErrClosed}
-
 // Pulse asserts an output for a while. A pulse that ended because another took
 // the line over, or before it began, has done what was asked.
-func (b *board) Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) (bool, error) {
-	err := b.Board.Pulse(ctx, signal, width, takeOver)
-	moved := true
-	for _, e := range untouched {
-		moved = moved && !errors.Is(err, e)
-	}
+func (b *board) Pulse(ctx context.Context, signal string, width time.Duration, urgent bool) (bool, error) {
+	err := b.Board.Pulse(ctx, signal, width, urgent)
+	moved := gpio.Moved(err)
 	if errors.Is(err, gpio.ErrTakenOver) || errors.Is(err, gpio.ErrNotDriven) {
 		err = nil
 	}

@@ -32,7 +32,8 @@ type (
 		barrier  bool   // the token is the barrier's
 		signal   string
 		width    time.Duration
-		takeOver bool
+		takeOver bool // it goes on from a pulse that is asserted
+		urgent   bool // a Chassis Off's
 	}
 	// startEffect starts a unit; an [acted] event answers when its job has
 	// ended.

@@ -20,8 +20,10 @@ type Board interface {
 	// whether both samples agree.
 	Read(ctx context.Context, settle time.Duration) (levels state.Levels, agreed bool, err error)
 	// Pulse asserts an output, releases it after width or at Release, and
-	// returns then. moved says whether the line was asserted at all.
-	Pulse(ctx context.Context, signal string, width time.Duration, takeOver bool) (moved bool, err error)
+	// returns then. moved says whether the line was asserted at all. An urgent
+	// pulse is a power off: a press of the power button that is under way
+	// becomes its own, and what else could refuse it does not.
+	Pulse(ctx context.Context, signal string, width time.Duration, urgent bool) (moved bool, err error)
 	// Release ends a pulse early.
 	Release(signal string)
 	// ReleaseAll de-asserts every pulse line, within a second.
@@ -316,7 +318,7 @@ func (e *Engine) execute(eff pulseEffect) {
 		// The pulse outlives a stop of the daemon: ReleaseAll ends it then.
 		ctx, cancel := context.WithTimeout(context.Background(), eff.width+e.core.cfg.Times.Read)
 		defer cancel()
-		moved, err := board.Pulse(ctx, eff.signal, eff.width, eff.takeOver)
+		moved, err := board.Pulse(ctx, eff.signal, eff.width, eff.takeOver || eff.urgent)
 		e.Post(acted{eff.domain, eff.request, eff.step, moved, err})
 	})
 }

@@ -201,7 +201,7 @@ func (d *domain) act(barrier bool) {
 	d.barrierAt = 0
 	d.core.emit(pulseEffect{
 		domain: d.cfg.ID, request: r.seq, step: r.step, entry: r.entry, barrier: barrier,
-		signal: st.Pulse, width: st.Width, takeOver: r.takeOver,
+		signal: st.Pulse, width: st.Width, takeOver: r.takeOver, urgent: r.op.Class() == state.Emergency,
 	})
 	r.takeOver = false
 	if st.Pulse == sequence.PowerOut && !st.Hold {
