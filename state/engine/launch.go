@@ -17,24 +17,26 @@ type launch struct {
 	verdict state.Verdict
 	plan    sequence.Plan
 
-	step     int
-	mode     mode
-	stepAt   time.Duration
-	deadline time.Duration
-	entry    uint64 // journal entry of the present step
-	needs    int    // entries that must be durable before the step acts
-	seen     sequence.Seen
-	pulsing  string        // output that is asserted
-	job      bool          // a unit's job may be under way
-	started  bool          // a unit was started: its helpers may still act
-	since    time.Duration // when it was launched
-	adopted  bool          // somebody else began it; foreignJob tells the job
-	short    bool          // the pulse is being ended early
-	takeOver bool          // the first pulse goes on from one that is asserted
-	reread   uint64        // probe that decides an expired wait, 0 = none
-	moved    bool          // a line was asserted
-	attempt  bool          // it took one of the host's attempts
-	resumed  bool          // an earlier run of the daemon began it
+	step      int
+	mode      mode
+	stepAt    time.Duration
+	deadline  time.Duration
+	entry     uint64 // journal entry of the present step
+	needs     int    // entries that must be durable before the step acts
+	startAt   uint64 // journal entry of the launch itself
+	startLost bool   // the journal refused that entry: it goes with the next step that acts
+	seen      sequence.Seen
+	pulsing   string        // output that is asserted
+	job       bool          // a unit's job may be under way
+	started   bool          // a unit was started: its helpers may still act
+	since     time.Duration // when it was launched
+	adopted   bool          // somebody else began it; foreignJob tells the job
+	short     bool          // the pulse is being ended early
+	takeOver  bool          // the first pulse goes on from one that is asserted
+	reread    uint64        // probe that decides an expired wait, 0 = none
+	moved     bool          // a line was asserted
+	attempt   bool          // it took one of the host's attempts
+	resumed   bool          // an earlier run of the daemon began it
 
 	waitsOnly bool // resumed, and a later power off was accepted
 }
@@ -78,9 +80,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.setRestartCause(req)
 	d.clearHints()
 	d.touch(req.Seq)
-	d.core.append(history.Entry{Kind: history.KindStarted, Domain: d.cfg.ID, Request: req.Seq, Verdict: v},
-		wait{what: waitStep, domain: d, request: req.Seq})
-	d.run.needs = 1
+	d.journalStart()
 	d.begin(0)
 }
 
@@ -143,6 +143,9 @@ func (d *domain) begin(i int) {
 func (d *domain) journalStep() {
 	r := d.run
 	r.mode, r.deadline = modeJournal, 0
+	if r.startLost {
+		d.journalStart()
+	}
 	r.entry = d.core.append(d.stepEntry(), wait{what: waitStep, domain: d, request: r.seq})
 	r.needs++
 	if r.op.Class() == state.Emergency {
@@ -164,6 +167,16 @@ func (d *domain) stepEntry() history.Entry {
 	return e
 }
 
+// journalStart writes that the request is launched. A step that acts needs this
+// entry too: a replay would launch the request again (DESIGN.md P3).
+func (d *domain) journalStart() {
+	r := d.run
+	r.startLost = false
+	r.needs++
+	r.startAt = d.core.append(history.Entry{Kind: history.KindStarted, Domain: d.cfg.ID, Request: r.seq, Verdict: r.verdict},
+		wait{what: waitStep, domain: d, request: r.seq})
+}
+
 // mayAct takes the journal's answer about a launch or its step.
 func (d *domain) mayAct(request, entry uint64, err error) {
 	r := d.run
@@ -177,6 +190,7 @@ func (d *domain) mayAct(request, entry uint64, err error) {
 		}
 		return
 	}
+	r.startLost = r.startLost || entry == r.startAt
 	if r.op.Class() == state.Emergency {
 		if r.mode == modeJournal {
 			d.goWithoutJournal(request)

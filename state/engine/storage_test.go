@@ -125,3 +125,38 @@ func TestReadsAndFinalStatusesSurviveAFailingDisk(t *testing.T) {
 		require.True(t, rec.Status.Final(), "request %d is %s on disk", rec.Seq, rec.Status)
 	}
 }
+
+// A launch whose first step only waits is not held back by a journal that does
+// not take its start. The start is then written with the step that acts, or a
+// replay would take the request for one that never began (DESIGN.md P3).
+func TestLaunchThatTheJournalRefusedIsWrittenBeforeItActs(t *testing.T) {
+	r := newRig(t)
+	r.plant.powerGood = time.Second
+	r.write(state.HostOn)
+	r.pass(300 * time.Millisecond) // pressed, and power is not good yet
+	refused := 0
+	r.commit = func(first, last uint64) error {
+		for _, e := range r.journal[first-1 : last] {
+			if e.Kind == history.KindStarted {
+				refused++
+				return errFull
+			}
+		}
+		return nil
+	}
+	off := r.write(state.ChassisOff)
+	r.pass(100 * time.Millisecond)
+	require.Equal(t, 1, refused)
+	require.Equal(t, state.Running, r.status(off.answer.Seq))
+	require.Equal(t, []string{out}, r.presses(), "it waits for the press to lead to power good")
+	r.commit = nil
+	for i := 0; i < 100 && len(r.pulses) < 2; i++ {
+		r.pass(50 * time.Millisecond)
+	}
+	require.Len(t, r.pulses, 2, "power came up and is cut")
+
+	picture := history.Fold(r.durable)
+	record := picture.Requests[len(picture.Requests)-1]
+	require.Equal(t, off.answer.Seq, record.Seq)
+	require.True(t, record.Launched, "the force-off acts and no entry says that it was launched")
+}
