@@ -79,8 +79,10 @@ func boot(t *testing.T) *machine {
 		console.Close()
 	})
 
+	pins := boardPins()
 	m.qmp, err = qmp.Dial(ctx, filepath.Join(dir, "qmp"), func(name string) {
 		if name == "RESET" {
+			pins.Reset()
 			m.resets <- struct{}{}
 		}
 	})
@@ -91,24 +93,34 @@ func boot(t *testing.T) *machine {
 	m.guest = guestline.NewLine(serial)
 	t.Cleanup(m.guest.Close)
 
-	pins := &qmp.Pins{Client: m.qmp, Path: "/machine/soc/gpio", Names: map[string]string{}}
-	for i, name := range strings.Fields(os.Getenv("BED5_LINES")) {
-		pins.Names[name] = fmt.Sprintf("gpio%c%d", 'A'+i/8, i%8)
-	}
+	pins.Client = m.qmp
 	m.board = board.NewPlayer(board.New(board.Steady()), board.Stock(), pins, 2*time.Millisecond)
 	require.NoError(t, m.board.Redrive())
-	background.Go(func() { m.redrive(ctx) })
+	background.Go(func() { m.redrive(ctx, pins) })
 	background.Go(func() { _ = m.board.Run(ctx) })
 	m.awaitBoot(t)
 	return m
 }
 
+// boardPins are the named lines of the BMC's controller: the first pins of the
+// first banks. Every line that is asserted low is pulled high.
+func boardPins() *qmp.Pins {
+	pins := &qmp.Pins{Path: "/machine/soc/gpio", Names: map[string]string{}, Idle: map[string]bool{}}
+	for i, name := range strings.Fields(os.Getenv("BED5_LINES")) {
+		pins.Names[name] = fmt.Sprintf("gpio%c%d", 'A'+i/8, i%8)
+		pins.Idle[name] = !board.Stock().High[name]
+	}
+	return pins
+}
+
 // redrive gives the controller its levels back after each reset.
-func (m *machine) redrive(ctx context.Context) {
+func (m *machine) redrive(ctx context.Context, pins *qmp.Pins) {
 	for {
 		select {
 		case <-m.resets:
-			_ = m.board.Redrive() // an emulator that is gone fails the case soon enough
+			if m.board.Redrive() == nil { // an emulator that is gone fails the case soon enough
+				pins.Driven()
+			}
 		case <-ctx.Done():
 			return
 		}

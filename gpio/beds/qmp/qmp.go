@@ -123,28 +123,3 @@ func (c *Client) Close() {
 		}
 	}
 }
-
-// Pins are the lines of a GPIO controller of the emulated machine, by the names
-// of its properties. They satisfy the board's Wires.
-type Pins struct {
-	Client *Client
-	Path   string            // of the controller in the object tree
-	Names  map[string]string // line name → property
-}
-
-// Read returns the level of a pin.
-func (p *Pins) Read(line string) (bool, error) {
-	result, err := p.Client.Execute("qom-get", map[string]any{"path": p.Path, "property": p.Names[line]})
-	if err != nil {
-		return false, err
-	}
-	var high bool
-	err = json.Unmarshal(result, &high)
-	return high, err
-}
-
-// Drive sets the level of a pin that the guest reads.
-func (p *Pins) Drive(line string, high bool) error {
-	_, err := p.Client.Execute("qom-set", map[string]any{"path": p.Path, "property": p.Names[line], "value": high})
-	return err
-}
