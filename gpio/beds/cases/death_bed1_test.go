@@ -3,8 +3,6 @@
 package cases
 
 import (
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,22 +11,6 @@ import (
 
 	"github.com/bmcstate/bmcstate/gpio/beds/board"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
-
-// cpuOfDaemon returns the processor time that the daemon has used.
-func (b *bmc) cpuOfDaemon(t *testing.T) time.Duration {
-	t.Helper()
-	stat := read(t, "/proc/"+b.daemonPID(t)+"/stat")
-	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-	var ticks int
-	for _, f := range fields[11:13] { // utime, stime
-		n, err := strconv.Atoi(f)
-		require.NoError(t, err)
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / 100
-}
 
 // TestStoppedDuringAnEdgeBurst: SIGTERM is answered while edges keep coming.
 func TestStoppedDuringAnEdgeBurst(t *testing.T) {

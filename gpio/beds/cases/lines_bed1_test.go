@@ -4,6 +4,7 @@ package cases
 
 import (
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func TestChassisOffDuringEveryOtherWait(t *testing.T) {
 // hold has another process take a line until the returned function is called.
 func hold(t *testing.T, c *chip, line string) (free func()) {
 	t.Helper()
-	holder := exec.Command("gpiomon", "--silent", c.dev, itoa(c.at[line]))
+	holder := exec.Command("gpiomon", "--silent", c.dev, strconv.Itoa(c.at[line]))
 	require.NoError(t, holder.Start())
 	var freed bool
 	free = func() {

@@ -31,6 +31,7 @@ func on() setup {
 func scenarios() []scenario {
 	return []scenario{
 		{"On", off, powerOn},
+		{"Idle", on, idle},
 		{"GracefulOff", on, gracefulOff},
 		{"GracefulOffOfAHungGuest", on, gracefulOffHung},
 		{"ForcedOff", on, forcedOff},
@@ -90,6 +91,17 @@ func powerOn(t *testing.T, b *bmc) {
 	b.set(t, chassisRequest, "On")
 	assert.Equal(t, before, b.get(t, launches))
 	assert.Len(t, b.board.Pulses(mark, "POWER_OUT"), 1)
+}
+
+// idle says what the daemon costs when nothing happens.
+func idle(t *testing.T, b *bmc) {
+	b.await(t, osState, "Standby")
+	before := b.cpuOfDaemon(t)
+	const span = 10 * time.Second
+	time.Sleep(span) // a span to measure, not a wait
+	used := b.cpuOfDaemon(t) - before
+	t.Logf("%v of the processor in %v", used, span)
+	assert.Less(t, used, span/5)
 }
 
 func gracefulOff(t *testing.T, b *bmc) {
