@@ -4,7 +4,7 @@
 #
 # usage: bed1.sh [TEST-FLAG...]      for example: bed1.sh -test.run 'TestPowerOn|TestReset'
 #
-# Environment: BED_TIMEOUT (seconds for the run, default 420), BED_CACHE.
+# Environment: BED_TIMEOUT (seconds for the run, default 900), BED_CACHE.
 # The exit status is that of the cases.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -35,7 +35,7 @@ say "ready to boot after $((SECONDS - began)) s"
 # machine's clock is the number of instructions that it has executed, 4 ns each,
 # and jumps over idle time: a busy host makes the run longer, but no pulse, and a
 # wait costs next to nothing.
-timeout --foreground -k 5 "${BED_TIMEOUT:-420}" nice -n 10 qemu-system-x86_64 \
+timeout --foreground -k 5 "${BED_TIMEOUT:-900}" nice -n 10 qemu-system-x86_64 \
   -nodefaults -no-user-config -display none -no-reboot -serial stdio \
   -machine pc -accel tcg,tb-size=512 -icount shift=2,sleep=off -cpu Nehalem -smp 1 -m 1024 \
   -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
@@ -43,6 +43,7 @@ timeout --foreground -k 5 "${BED_TIMEOUT:-420}" nice -n 10 qemu-system-x86_64 \
 panic=-1 cryptomgr.notests apparmor=0 selinux=0 audit=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on" \
   </dev/null 2>&1 | sed -u 's/\r$//' | tee "$CACHE/bed1.log" || true
 
+tally "$CACHE/bed1.log"
 say "bed 1 took $((SECONDS - began)) s; the output is in $CACHE/bed1.log"
 status=$(sed -n 's/^BED-EXIT \([0-9]*\)$/\1/p' "$CACHE/bed1.log")
 [ -n "$status" ] || die "the bed did not finish: it hung or the kernel died"

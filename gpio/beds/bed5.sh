@@ -5,7 +5,7 @@
 #
 # usage: bed5.sh [TEST-FLAG...]      for example: bed5.sh -test.run 'TestBMC/(Wires|On)$'
 #
-# Environment: BED_TIMEOUT (seconds for the run, default 600), BED_CACHE.
+# Environment: BED_TIMEOUT (seconds for the run, default 900), BED_CACHE.
 # The exit status is that of the cases.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -55,7 +55,9 @@ say "ready to boot after $((SECONDS - began)) s"
 # The board must not wait for the processor behind its own machine: it is the
 # machine that is run with low priority.
 status=0
-export BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.log BED5_LINES="${names[*]}"
-timeout --foreground -k 10 "${BED_TIMEOUT:-600}" "$run/cases" -test.v "$@" || status=$?
-say "bed 5 took $((SECONDS - began)) s; the machine's console is in $CACHE/bed5.log"
+export BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.console BED5_LINES="${names[*]}"
+timeout --foreground -k 10 "${BED_TIMEOUT:-900}" "$run/cases" -test.v "$@" 2>&1 |
+  tee "$CACHE/bed5.log" || status=$?
+tally "$CACHE/bed5.log"
+say "bed 5 took $((SECONDS - began)) s; the output is in $CACHE/bed5.log, the machine's in $CACHE/bed5.console"
 exit "$status"

@@ -89,3 +89,10 @@ update_for() {
   for try in 1 2 3; do apt_for "$1" apt-get update >&2 && { touch "$stamp"; return; }; sleep "$try"; done
   say "some package lists could not be fetched; going on with the others"
 }
+
+# tally LOG: every case of a verbose go test run and how it ended, and the count.
+tally() {
+  sed -nE 's/^ *--- (PASS|FAIL|SKIP): ([^ ]+) .*/\1 \2/p' "$1"
+  printf '%d passed, %d failed, %d skipped\n' "$(grep -cE '^ *--- PASS:' "$1")" \
+    "$(grep -cE '^ *--- FAIL:' "$1")" "$(grep -cE '^ *--- SKIP:' "$1")" || true
+}

@@ -20,8 +20,8 @@ import (
 // patience bounds every wait, by the machine's own clock.
 const patience = 30 * time.Second
 
-// restartSec is how long systemd waits before it starts a daemon that died.
-const restartSec = 5 * time.Second
+// restartDelay is how long systemd waits before it starts a daemon that died.
+const restartDelay = 5 * time.Second
 
 // stretch is how many times as long as asked for a pulse may look to the board.
 const stretch = 2

@@ -27,9 +27,9 @@ import (
 // is asserted is what happens, and in what order.
 const patience = 90 * time.Second
 
-// restartSec is how long systemd waits before it starts a daemon that died: longer
+// restartDelay is how long systemd waits before it starts a daemon that died: longer
 // than the emulated machine takes to start a program while its host is busy.
-const restartSec = 30 * time.Second
+const restartDelay = 30 * time.Second
 
 // stretch is how many times as long as asked for a pulse may look to the board:
 // on a busy host both the machine and the board get the processor late.

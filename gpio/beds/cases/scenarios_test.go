@@ -235,12 +235,12 @@ func restartRunning(t *testing.T, b *bmc) {
 	assert.Equal(t, "0", b.get(t, launches))
 }
 
-// killable is started again only restartSec after it died: a line must not stay
+// killable is started again only restartDelay after it died: a line must not stay
 // pressed that long.
 func killable() setup {
 	s := on()
 	s.timings["ForceOffPulseMs"] = 60000
-	s.unit = "[Service]\nRestartSec=" + restartSec.String()
+	s.unit = "[Service]\nRestartSec=" + restartDelay.String()
 	return s
 }
 
@@ -256,7 +256,7 @@ func killedWhilePressing(t *testing.T, b *bmc) {
 	b.awaitLine(t, "POWER_OUT", false)
 	took := time.Since(died)
 	t.Logf("released within %v of the kill, the order's way included", took.Round(time.Millisecond))
-	assert.Less(t, took, restartSec, "released only by the next start")
+	assert.Less(t, took, restartDelay, "released only by the next start")
 	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = false })
 	b.await(t, chassisState, "Off") // P3: a hold is repeated while power reads on
 }
