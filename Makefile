@@ -15,7 +15,7 @@ TARGETS := bmcstated bmcstatectl
 LIMIT := 4500000
 
 # Build tags of code that a plain build leaves out.
-TAGS := inject,bed1,bed4,bed5,faults
+TAGS := inject,bed1,bed4,faults
 
 GOLANGCI := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := 2.15.0
@@ -60,6 +60,7 @@ race: test
 ## lint: golangci-lint, the rule of the journal's tokens, and that the rules bite
 lint: $(GOLANGCI)-$(GOLANGCI_VERSION)
 	$< run --allow-parallel-runners --build-tags=$(TAGS) ./...
+	$< run --allow-parallel-runners --build-tags=bed5 ./gpio/beds/...
 	go run ./.ci/durable.go
 	.ci/lint-bites $<
 

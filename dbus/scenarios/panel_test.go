@@ -49,7 +49,7 @@ func TestMaskedButtonRefusesRequests(t *testing.T) {
 	require.Equal(t, true, d.get(buttonsName, powerButton, buttonsName, "ButtonMasked"))
 	for _, err := range []error{d.hset("On"), d.hset("Off"), d.hset("Reboot"), d.cset("On"), d.cset("Off"), d.cset("PowerCycle")} {
 		require.Error(t, err)
-		assert.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", err.(godbus.Error).Name)
+		assert.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(err))
 	}
 	require.NoError(t, mask(powerButton, false))
 	require.NoError(t, d.hset("On"))

@@ -194,7 +194,7 @@ func (w *Watched) check(d *decoder, at string, n *jsonpos.Node) {
 
 func fieldErrors(err error) []*monitor.FieldError {
 	var all []*monitor.FieldError
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what Join made
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // what Join made
 		for _, e := range joined.Unwrap() {
 			var f *monitor.FieldError
 			if errors.As(e, &f) {
