@@ -2,6 +2,7 @@ package dbus_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -17,14 +18,14 @@ import (
 func TestFaultMonitorObjects(t *testing.T) {
 	bus := dbustest.Start(t)
 	calls := make(chan dbus.FaultCall, 1)
-	var refusal *engine.Refusal
+	var refusal atomic.Pointer[engine.Refusal]
 	srv, err := dbus.New(context.Background(), dbus.Options{
 		Address: bus.Address, Backend: new(backend), FaultResources: []string{"web@1.service"},
 		Faults: func(c dbus.FaultCall) {
 			r := c.Reply
 			c.Reply = nil
 			calls <- c
-			r(refusal, []dbus.FaultRecord{{At: 7, Decision: "RESTART", Text: "x\x00y", Sum: 100}})
+			r(refusal.Load(), []dbus.FaultRecord{{At: 7, Decision: "RESTART", Text: "x\x00y", Sum: 100}})
 		},
 	})
 	require.NoError(t, err)
@@ -70,7 +71,7 @@ func TestFaultMonitorObjects(t *testing.T) {
 	require.Len(t, rows, 1)
 	assert.Equal(t, "RESTART", rows[0]["Decision"].Value())
 
-	refusal = &engine.Refusal{Code: engine.CodeInvalidArgument, Text: "no"}
+	refusal.Store(&engine.Refusal{Code: engine.CodeInvalidArgument, Text: "no"})
 	err = set(c, openbmc.IfaceFault, path, openbmc.IfaceFault, "RetryCount", int32(500))
 	assert.Equal(t, openbmc.ErrInvalidArgument, errorName(err))
 	<-calls

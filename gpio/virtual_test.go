@@ -2,6 +2,7 @@ package gpio_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,8 +277,8 @@ func TestLevelOutputKeepsItsLevel(t *testing.T) {
 	require.NoError(t, v.SetLevel(deadline(t), gpio.SlotPower, false))
 	require.NoError(t, v.Close())
 	v = open(t, dir, cfg)
+	require.Eventually(t, func() bool { return levels(t, v)[gpio.SlotPower].Known }, patience, ms)
 	require.False(t, levels(t, v).Asserted(gpio.SlotPower))
-	require.True(t, levels(t, v)[gpio.SlotPower].Known)
 }
 
 func TestButtonPressesAreNotLost(t *testing.T) {
@@ -368,9 +369,11 @@ func TestHungLineHoldsNobodyElse(t *testing.T) {
 	short, cancel := context.WithTimeout(context.Background(), 50*ms)
 	defer cancel()
 	require.ErrorIs(t, v.Pulse(short, gpio.PowerOut, 20*ms, false), gpio.ErrStuck)
-	l := levels(t, v)
-	require.ErrorIs(t, l[gpio.PowerOk].Err, gpio.ErrStuck)
-	require.True(t, l[gpio.PostComplete].Known)
+	// On a busy machine a line that is not hung may be late once.
+	require.Eventually(t, func() bool {
+		l := levels(t, v)
+		return errors.Is(l[gpio.PowerOk].Err, gpio.ErrStuck) && l[gpio.PostComplete].Known
+	}, patience, ms)
 	require.NoError(t, v.Pulse(deadline(t), gpio.ResetOut, ms, false))
 	require.Len(t, markFiles(t, dir), 1, "the hung line may be asserted")
 
@@ -378,7 +381,7 @@ func TestHungLineHoldsNobodyElse(t *testing.T) {
 	faults(t, dir, gpio.Faults{})
 	require.Eventually(t, func() bool { return len(markFiles(t, dir)) == 0 }, patience, ms)
 	awaitWire(t, dir, gpio.PowerOut, false)
-	require.True(t, levels(t, v)[gpio.PowerOk].Known)
+	require.Eventually(t, func() bool { return levels(t, v)[gpio.PowerOk].Known }, patience, ms)
 }
 
 func TestCloseDoesNotWaitForAHungLine(t *testing.T) {

@@ -116,7 +116,12 @@ func TestOneSignalPerRealChange(t *testing.T) {
 	for range 3 {
 		require.NoError(t, d.set(hostName, hostPath, hostName, "RestartCause", shorts.Replace("RC.PowerButton")))
 	}
-	got := d.drain(signals, hostName)
+	var got []change
+	for _, c := range d.drain(signals, hostName) {
+		if c.path == hostPath { // x86-power-control's interface shows it too
+			got = append(got, c)
+		}
+	}
 	require.Equal(t, []change{{hostPath, hostName, "RestartCause", shorts.Replace("RC.PowerButton"), 0}}, got)
 }
 
