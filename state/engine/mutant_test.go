@@ -68,3 +68,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		})
 	}
 }
+
+// TestTheRulesFitTheCode is the quick half: each rule is still where its edit
+// looks for it.
+func TestTheRulesFitTheCode(t *testing.T) {
+	for _, rule := range rules {
+		statetest.Overlay(t, rule.edits...)
+	}
+}
