@@ -88,7 +88,7 @@ func shell(ctx context.Context, order string) (string, error) {
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range scenarios() {
+	for _, s := range append(scenarios(), longScenarios()...) {
 		t.Run(s.name, func(t *testing.T) {
 			verdict(t)
 			b, _ := startedBMC(t, s.setup())

@@ -178,22 +178,6 @@ func wires(t *testing.T, m *machine) {
 	assert.Equal(t, "1", b.sh(t, powerGood))
 }
 
-// TestMachineReset is the bed's own case of a reset: the disk stays, and the
-// wires are driven again before anyone looks.
-func TestMachineReset(t *testing.T) {
-	m := boot(t)
-	b := m.bmc()
-	m.board.Do((*board.Board).GainPower)
-	b.awaitLine(t, "POST_COMPLETE", true)
-	mark := b.board.Mark()
-	old := b.sh(t, "touch /var/lib/kept; sync; cat /proc/sys/kernel/random/boot_id")
-	_, _ = b.try(t, "systemctl reboot --no-wall") // the answer may not get out any more
-	m.awaitBoot(t)
-	assert.NotEqual(t, old, b.sh(t, "test -e /var/lib/kept && cat /proc/sys/kernel/random/boot_id"))
-	assert.Equal(t, "1", b.sh(t, "gpioget $(gpiofind PS_PWROK)"))
-	assert.Empty(t, m.board.Since(mark, "PS_PWROK"))
-}
-
 // bmcReboot reboots the BMC under a running host.
 func bmcReboot(t *testing.T, m *machine) {
 	verdict(t)
@@ -210,8 +194,7 @@ func bmcReboot(t *testing.T, m *machine) {
 
 	// The configuration is on the file system in memory; it comes back as the
 	// image of a real BMC would have it, without forgetting what /var keeps.
-	b.sh(t, installed(t, on()))
-	b.sh(t, "systemctl start bmcstated")
+	b.sh(t, installed(t, on())+"\nsystemctl start bmcstated")
 	b.await(t, chassisState, "On")
 	b.await(t, hostState, "Running")
 	b.await(t, osState, "Standby")

@@ -103,7 +103,11 @@ func (b *bmc) await(t *testing.T, p property, value string) {
 	var got string
 	var err error
 	var asked time.Time
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
+	pause := 10 * time.Millisecond
+	if b.record == nil {
+		pause = 150 * time.Millisecond
+	}
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(pause) {
 		if b.record == nil || time.Since(asked) > time.Second {
 			got, err = b.peek(t, p)
 			asked = time.Now()
@@ -144,20 +148,15 @@ func (b *bmc) awaitPulses(t *testing.T, mark int, line string, count int) []time
 // watched is the file into which the BMC's bus is watched.
 const watched = "/run/bed-changes"
 
-// watch records every PropertiesChanged below the state objects from now on, in
-// place of an earlier record.
-func (b *bmc) watch(t *testing.T) {
-	t.Helper()
-	b.unwatch(t)
-	b.sh(t, `busctl --json=short --match "type='signal',member='PropertiesChanged',path_namespace='`+root+`'" monitor >`+
-		watched+` 2>&1 </dev/null & echo $! >`+watched+`.pid
-		n=0; until grep -q Monitoring `+watched+` || [ $n -gt 300 ]; do sleep 0.1; n=$((n+1)); done`)
-}
-
-func (b *bmc) unwatch(t *testing.T) {
-	t.Helper()
-	_, _ = b.try(t, "kill $(cat "+watched+".pid) 2>/dev/null; rm -f "+watched+"*") // there may be none
-}
+// watch is the order that records every PropertiesChanged below the state objects
+// from now on; unwatch ends it.
+const (
+	watch = `busctl --json=short --match "type='signal',member='PropertiesChanged',path_namespace='` + root + `'" monitor >` +
+		watched + ` 2>&1 </dev/null & echo $! >` + watched + `.pid
+n=0; until grep -q Monitoring ` + watched + ` || [ $n -gt 300 ]; do sleep 0.1; n=$((n+1)); done
+`
+	unwatch = "kill $(cat " + watched + ".pid) 2>/dev/null; rm -f " + watched + "*\n"
+)
 
 // change is one property that a signal carried.
 type change struct{ property, value string }
@@ -200,8 +199,12 @@ func (b *bmc) valuesOf(t *testing.T, p property) []string {
 	return values
 }
 
-// log prints what the daemon has logged since its case was installed.
-const log = "journalctl -b --no-pager -o cat -u bmcstated --since=@$(cat /run/bed-began)"
+// log prints what the daemon has logged since its case was installed, or since
+// logFromNow, to the second.
+const (
+	log        = "journalctl -b --no-pager -o cat -u bmcstated --since=@$(cat /run/bed-began)"
+	logFromNow = "date +%s >/run/bed-began"
+)
 
 // awaitLog waits until the daemon's log holds a text.
 func (b *bmc) awaitLog(t *testing.T, text string) {

@@ -68,7 +68,7 @@ func installed(t *testing.T, s setup) string {
 	require.NoError(t, err)
 	daemon, err := json.Marshal(s.daemon)
 	require.NoError(t, err)
-	order := "date +%s >/run/bed-began; mkdir -p /etc/bmcstate /usr/share/x86-power-control " +
+	order := logFromNow + "; mkdir -p /etc/bmcstate /usr/share/x86-power-control " +
 		here("/usr/share/x86-power-control/power-config-host0.json", string(power)) +
 		here("/etc/bmcstate/bmcstate.json", string(daemon))
 	// systemd reads all its units again, which takes an emulated machine seconds:
@@ -84,25 +84,25 @@ func here(file, text string) string {
 	return "\ncat >" + file + " <<'EOF'\n" + text + "\nEOF\n"
 }
 
+// forget removes what an earlier case left.
+const forget = "rm -rf /var/lib/bmcstate /run/bmcstate\n"
+
 // start installs a configuration and starts the daemon. It is stopped with the
 // test, and its log is shown when that has failed.
 func (b *bmc) start(t *testing.T, s setup) {
 	t.Helper()
-	b.sh(t, "rm -rf /var/lib/bmcstate /run/bmcstate; "+installed(t, s))
 	t.Cleanup(func() { b.stop(t) })
-	b.sh(t, "systemctl start bmcstated")
+	b.sh(t, forget+installed(t, s)+"\nsystemctl start bmcstated || exit\n"+watch)
 	if s.on {
 		b.await(t, chassisState, "On")
 	} else {
 		b.await(t, chassisState, "Off")
 	}
-	b.watch(t)
 }
 
 func (b *bmc) stop(t *testing.T) {
 	t.Helper()
-	b.unwatch(t)
-	_, err := b.try(t, "systemctl stop bmcstated; systemctl reset-failed bmcstated 2>/dev/null; true")
+	_, err := b.try(t, unwatch+"systemctl stop bmcstated; systemctl reset-failed bmcstated 2>/dev/null; true")
 	if t.Failed() {
 		text, _ := b.try(t, log+" -n 40")
 		t.Logf("the daemon's log:\n%s\n(%v)", text, err)

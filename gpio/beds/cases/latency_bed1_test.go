@@ -66,7 +66,7 @@ func TestLatency(t *testing.T) {
 		s.timings["ResetPulseMs"] = int(pulseWidth.Milliseconds())
 		b.board.Do(func(x *board.Board) { x.Timing.Debounce, x.Timing.Post = 0, 10*time.Millisecond })
 		b.start(t, s)
-		b.unwatch(t)
+		b.sh(t, unwatch)
 		bus := listen(t, "type='signal',member='PropertiesChanged',path='"+chassisState.path+"'")
 		b.board.Unplug(true)
 		report(t, "edge to PropertiesChanged", toggle(t, bus, c, "PS_PWROK", func(s *godbus.Signal) bool {
