@@ -1,5 +1,5 @@
-# make demo and make test need nothing but Go and, on Debian, apt: what they lack
-# they install, and say so.
+# All of this needs nothing but Go and, on Debian, apt: what a target lacks
+# it installs, and says so.
 
 SHELL := /bin/bash
 BUILD := build
@@ -20,7 +20,7 @@ TAGS := inject,bed1,bed4,faults
 GOLANGCI := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := 2.15.0
 
-.PHONY: all demo run build arm test race lint size fuzz-smoke bench deps clean
+.PHONY: all demo run build arm test race test-gpio test-bmc lint size fuzz-smoke bench deps clean
 
 all: build
 
@@ -56,6 +56,14 @@ test: deps
 		a=$$?; go test -timeout 30m -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go
 
 race: test
+
+## test-gpio: bed 1, the daemon on gpio-sim's lines under Debian's kernel in QEMU
+test-gpio:
+	@gpio/beds/bed1.sh
+
+## test-bmc: bed 5, the ARMv7 programs on an emulated AST2600, its lines moved from outside
+test-bmc:
+	@gpio/beds/bed5.sh
 
 ## lint: golangci-lint, the rule of the journal's tokens, and that the rules bite
 lint: $(GOLANGCI)-$(GOLANGCI_VERSION)

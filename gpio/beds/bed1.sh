@@ -43,7 +43,7 @@ timeout --foreground -k 5 "${BED_TIMEOUT:-900}" nice -n 10 qemu-system-x86_64 \
 panic=-1 cryptomgr.notests apparmor=0 selinux=0 audit=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on" \
   </dev/null 2>&1 | sed -u 's/\r$//' | tee "$CACHE/bed1.log" || true
 
-tally "$CACHE/bed1.log"
+tally gpio "$CACHE/bed1.log"
 say "bed 1 took $((SECONDS - began)) s; the output is in $CACHE/bed1.log"
 status=$(sed -n 's/^BED-EXIT \([0-9]*\)$/\1/p' "$CACHE/bed1.log")
 [ -n "$status" ] || die "the bed did not finish: it hung or the kernel died"

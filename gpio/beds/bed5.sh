@@ -58,6 +58,6 @@ status=0
 export BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.console BED5_LINES="${names[*]}"
 timeout --foreground -k 10 "${BED_TIMEOUT:-900}" "$run/cases" -test.v "$@" 2>&1 |
   tee "$CACHE/bed5.log" || status=$?
-tally "$CACHE/bed5.log"
+tally bmc "$CACHE/bed5.log"
 say "bed 5 took $((SECONDS - began)) s; the output is in $CACHE/bed5.log, the machine's in $CACHE/bed5.console"
 exit "$status"

@@ -90,9 +90,9 @@ update_for() {
   say "some package lists could not be fetched; going on with the others"
 }
 
-# tally LOG: every case of a verbose go test run and how it ended, and the count.
+# tally BED LOG: every case of a verbose go test run and how it ended, and the count.
 tally() {
-  sed -nE 's/^ *--- (PASS|FAIL|SKIP): ([^ ]+) .*/\1 \2/p' "$1"
-  printf '%d passed, %d failed, %d skipped\n' "$(grep -cE '^ *--- PASS:' "$1")" \
-    "$(grep -cE '^ *--- FAIL:' "$1")" "$(grep -cE '^ *--- SKIP:' "$1")" || true
+  sed -nE 's/^ *--- (PASS|FAIL|SKIP): ([^ ]+) .*/\1 \2/p' "$2"
+  printf '%s bed: %d passed, %d failed, %d skipped\n' "$1" "$(grep -cE '^ *--- PASS:' "$2")" \
+    "$(grep -cE '^ *--- FAIL:' "$2")" "$(grep -cE '^ *--- SKIP:' "$2")" || true
 }
