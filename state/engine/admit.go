@@ -58,15 +58,18 @@ func (c *Core) refuse(reply func(Answer), r *Refusal) {
 }
 
 // admit decides about a delivery and journals what it accepts.
-func (d *domain) admit(dl queue.Delivery, reply func(Answer)) {
+// It returns the sequence of what is new, else 0.
+func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 	if d.barrier != 0 && dl.Op.Raising() && !d.q.Repeats(dl) {
 		d.core.refuse(reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
-		return
+		return 0
 	}
 	a := d.q.Admit(d.now(), dl, func() uint64 { return d.journalNew(dl) })
 	switch a.Outcome {
 	case queue.Accepted:
 		d.pending = append(d.pending, call{a.Seq, dl.Property, false, reply})
+		d.wanted(dl.Key, dl.Op)
+		return a.Seq
 	case queue.Repeat:
 		if a.Claimed {
 			d.journalClaim(a.Seq, dl.Key.UID, false)
@@ -76,6 +79,7 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) {
 	default:
 		d.core.refuse(reply, refusal(a))
 	}
+	return 0
 }
 
 var refusalCodes = map[queue.Outcome]Code{
@@ -133,6 +137,7 @@ func (d *domain) accepted(seq uint64, err error) {
 	d.decided = true
 	if err != nil {
 		d.q.Drop(seq)
+		delete(d.followers, seq)
 		d.answerAll(seq, unavailable(err))
 		return
 	}
@@ -230,14 +235,14 @@ func (d *domain) journalClaim(seq uint64, uid uint32, gone bool) {
 	d.core.record(d, history.Entry{Kind: history.KindClaim, Domain: d.cfg.ID, Request: seq, Claim: history.Claim{UID: uid, Dropped: gone}})
 }
 
-// request admits a request of the daemon itself. Its id is the moment, which no
-// earlier run can have used.
-func (d *domain) request(client string, o state.Object, op state.Operation, cause state.RestartCause) {
+// request admits a request of the daemon itself and returns its sequence, 0 if it
+// was refused. Its id is the moment, which no earlier run can have used.
+func (d *domain) request(client string, o state.Object, op state.Operation, cause state.RestartCause, reply func(Answer)) uint64 {
 	id := fmt.Sprintf("%d-%d", d.now().WallMicros(), d.boot().Nanoseconds())
-	d.admit(queue.Delivery{
+	return d.admit(queue.Delivery{
 		Key:    state.Key{Client: state.InternalPrefix + client, Request: id},
 		Object: o, Op: op, Cause: strconv.Itoa(int(cause)),
-	}, func(Answer) {})
+	}, reply)
 }
 
 // undecided reports whether a request is about to be judged: its callers are

@@ -71,6 +71,9 @@ func (c *Core) cancel(ev Cancel) {
 	case queue.CancelRunning:
 		d.cancelRunning(seq)
 	}
+	if req, _ := d.q.Get(seq); !req.Internal() {
+		d.intend()
+	}
 	d.touch(seq)
 	c.answerDurably(d, ev.Reply, seq)
 }

@@ -87,6 +87,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.history(ev)
 	case Deliveries:
 		c.deliveries(ev)
+	case Internal:
+		c.internal(ev)
 	case Set:
 		c.set(ev)
 	case seen:

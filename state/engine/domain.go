@@ -45,6 +45,8 @@ type domain struct {
 	controls  controls
 	recovered []recovered // records of an earlier run that wait for the power state
 	others    otherJobs
+	intent    uint64               // generation of what people outside want
+	followers map[uint64]*follower // of the fault monitor's requests
 
 	// What is shown.
 	counted   history.Counters // as last journalled
@@ -85,7 +87,8 @@ type judging struct {
 
 func newDomain(c *Core, cfg DomainConfig) *domain {
 	d := &domain{core: c, cfg: cfg, q: queue.New(cfg.Queue), live: map[uint64]state.Request{},
-		undurable: map[uint64]bool{}, touched: map[uint64]bool{}}
+		undurable: map[uint64]bool{}, touched: map[uint64]bool{},
+		followers: map[uint64]*follower{}}
 	d.values = newValues(cfg, c.cfg.RetryAttempts)
 	return d
 }
@@ -152,6 +155,10 @@ func (d *domain) judgeHead() bool {
 	if !ok {
 		d.unjudge()
 		return false
+	}
+	if d.outdated(head.Seq) {
+		d.unjudge()
+		return true
 	}
 	if len(d.recovered) > 0 {
 		return d.tooLongUnknown(head)
@@ -258,7 +265,7 @@ func (d *domain) judged(agreed bool) {
 	seq := d.judging.seq
 	d.unjudge()
 	req, ok := d.q.Get(seq)
-	if !ok || req.Status != state.Pending {
+	if !ok || req.Status != state.Pending || d.outdated(seq) {
 		return
 	}
 	v := d.verdict(req)
@@ -289,6 +296,9 @@ func (d *domain) journalStatus(seq uint64) {
 	req, ok := d.q.Get(seq)
 	if !ok {
 		return
+	}
+	if req.Status.Final() {
+		d.cameTo(&req)
 	}
 	d.core.record(d, history.Entry{
 		Kind: history.KindStatus, Domain: d.cfg.ID, Request: seq,

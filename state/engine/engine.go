@@ -73,6 +73,9 @@ type Options struct {
 	// Beats; a watchdog hangs on it.
 	Beat  func()
 	Beats time.Duration
+	// Signs, where not nil, takes what the fault monitor has to know. It is called
+	// from the engine's loop and must not block.
+	Signs func(Sign)
 }
 
 // Engine is the goroutine around a [Core]. Post is safe for concurrent use.
@@ -269,6 +272,10 @@ func (e *Engine) carryOut(eff Effect) {
 		e.workers.Go(func() { e.bar(eff) })
 	case voidEffect:
 		e.workers.Go(func() { e.void(eff) })
+	case signEffect:
+		if e.opts.Signs != nil {
+			e.opts.Signs(eff.sign)
+		}
 	case rebootEffect:
 		e.reboot(eff)
 	case holdEffect:

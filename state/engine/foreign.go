@@ -189,6 +189,8 @@ func (d *domain) launchAdopted(job Foreign, plan sequence.Plan) {
 	d.takeAttempt(req)
 	d.clearHints()
 	d.touch(req.Seq)
+	d.intend()
+	d.began(&req)
 	d.core.append(history.Entry{Kind: history.KindStarted, Domain: d.cfg.ID, Request: req.Seq, Verdict: plan.Verdict},
 		wait{what: waitRecord, domain: d, request: req.Seq})
 	d.begin(0)

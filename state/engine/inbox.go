@@ -36,7 +36,7 @@ func (r *ring) take() (Event, bool) {
 
 func isCall(ev Event) bool {
 	switch ev.(type) {
-	case Write, Submit, Lookup, Cancel, Dismiss, History, Deliveries, Set:
+	case Write, Submit, Internal, Lookup, Cancel, Dismiss, History, Deliveries, Set:
 		return true
 	default:
 		return false

@@ -80,6 +80,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.setRestartCause(req)
 	d.clearHints()
 	d.touch(req.Seq)
+	d.began(&req)
 	d.journalStart()
 	d.begin(0)
 }

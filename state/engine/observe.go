@@ -63,6 +63,7 @@ func (d *domain) edge(ev edge) {
 	if _, known := d.powered(); e == 0 || !known {
 		return
 	}
+	d.pressed(e)
 	switch sequence.React(d.phase(), e) {
 	case sequence.HandsUp:
 		d.handsBegin(e, sequence.PhaseAwaitPowerOK, d.cfg.Timings.PowerOKWatchdog+d.cfg.Timings.SIOWatchdog)
@@ -208,6 +209,7 @@ func (d *domain) seen(ev seen) {
 
 // powerMoved takes a change of the power state, the first known one included.
 func (d *domain) powerMoved(on bool) {
+	d.powerSign(on)
 	d.press = openPress{}
 	d.hands = otherHands{}
 	if r := d.run; r != nil && !r.op.Passes() && on != r.op.Raising() {
@@ -229,6 +231,7 @@ func (d *domain) confirmReset(ev seen) {
 	d.reset = resetSign{}
 	if on, known := d.powered(); known && on && ev.err == nil && d.run == nil && d.hands.phase == 0 {
 		d.handsBegin(sign.event, sequence.PhaseWarmReset, d.cfg.Timings.WarmResetCheck)
+		d.sign(Sign{Kind: SignOff, What: "the OS has left"}) // for a reboot, or for power off
 	}
 }
 

@@ -152,6 +152,7 @@ func (d *domain) publishRequests() {
 		delete(d.touched, seq)
 		if ok {
 			d.publishOne(req)
+			d.follow(&req)
 		} else {
 			d.remove(seq)
 		}

@@ -67,6 +67,8 @@ func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
 	case r.Status.Final():
 	case r.Status == state.Pending && !sameBoot:
 		d.finish(r.Seq, state.Expired, "BMC restarted")
+	case r.Status == state.Pending && r.Key.Client == FaultsClient:
+		d.finish(r.Seq, state.Cancelled, "the daemon restarted: the fault monitor decides anew")
 	case r.Status == state.Pending:
 		d.touch(r.Seq)
 	default:

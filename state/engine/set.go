@@ -80,7 +80,7 @@ func (d *domain) schedules() {
 	}
 	s.ScheduleTime = 0
 	host := state.Object{Kind: state.KindHost, Index: d.cfg.Hosts[0]}
-	d.request("schedule", host, s.ScheduleOp, state.RestartCauseScheduledPowerOn)
+	d.request("schedule", host, s.ScheduleOp, state.RestartCauseScheduledPowerOn, func(Answer) {})
 }
 
 // scheduleDeadline is when the schedule is due by the boot clock, as far as

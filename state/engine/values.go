@@ -167,7 +167,7 @@ func (d *domain) takeAttempt(req state.Request) {
 // selfMade reports whether the daemon asked to repair something; a schedule or
 // a restore policy stands for a person.
 func selfMade(req state.Request) bool {
-	return req.Key.Client == state.InternalPrefix+"autoreboot" || req.Key.Client == state.InternalPrefix+"monitor"
+	return req.Key.Client == state.InternalPrefix+"autoreboot" || req.Key.Client == FaultsClient
 }
 
 func (d *domain) refundAttempt() {
