@@ -121,6 +121,56 @@ func TestPowerLossIsNoSoftReset(t *testing.T) {
 	}
 }
 
+// What nobody asked for does not keep the cause of the restart before.
+func TestCauseOfPowerThatMovesByItselfIsUnknown(t *testing.T) {
+	running := func(t *testing.T) *rig {
+		r := newRig(t)
+		r.write(state.HostOn)
+		r.pass(10 * time.Second)
+		assert.Equal(t, state.HostStateRunning, r.hostState())
+		assert.Equal(t, state.RestartCauseRemoteCommand, r.restartCause())
+		return r
+	}
+	t.Run("lost and back", func(t *testing.T) {
+		r := running(t)
+		r.power(false)
+		r.pass(time.Second)
+		assert.Equal(t, state.HostStateOff, r.hostState())
+		assert.Equal(t, state.RestartCauseUnknown, r.restartCause())
+		r.power(true)
+		r.pass(time.Second)
+		assert.Equal(t, state.HostStateRunning, r.hostState())
+		assert.Equal(t, state.RestartCauseUnknown, r.restartCause())
+	})
+	t.Run("lost while no daemon looked", func(t *testing.T) {
+		r := running(t)
+		r.levels.PowerGood = state.LevelOff
+		r.restart(true)
+		r.pass(time.Second)
+		assert.Equal(t, state.RestartCauseUnknown, r.restartCause())
+	})
+	t.Run("up by itself after an Off", func(t *testing.T) {
+		r := running(t)
+		r.write(state.HostOff)
+		r.pass(10 * time.Second)
+		assert.Equal(t, state.HostStateOff, r.hostState())
+		assert.Equal(t, state.RestartCauseRemoteCommand, r.restartCause(), "an Off that was asked for says nothing")
+		r.power(true)
+		r.pass(time.Second)
+		assert.Equal(t, state.RestartCauseUnknown, r.restartCause())
+	})
+	t.Run("resumed by the next daemon", func(t *testing.T) {
+		r := newRig(t)
+		r.pass(time.Second)
+		r.write(state.HostOn)
+		r.pass(250 * time.Millisecond)
+		r.restart(true)
+		r.pass(10 * time.Second)
+		assert.Equal(t, state.HostStateRunning, r.hostState())
+		assert.Equal(t, state.RestartCauseRemoteCommand, r.restartCause())
+	})
+}
+
 // Power good that bounces takes the OS state away, and no edge of POST complete
 // brings it back: its level does.
 func TestOSStateReturnsWithPowerWithoutAnEdgeOfPOST(t *testing.T) {

@@ -215,7 +215,9 @@ func (d *domain) powerMoved(on bool) {
 	if r := d.run; r != nil && !r.op.Passes() && on != r.op.Raising() {
 		d.contrary()
 	}
-	d.values.powerSeen(on, d.now())
+	if d.values.powerSeen(on, d.now()) && d.run == nil && len(d.recovered) == 0 {
+		d.values.noCause()
+	}
 	if !on {
 		d.quiesced = false
 		d.values.hostGone()

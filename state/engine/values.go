@@ -78,14 +78,25 @@ func (v *values) restore(text string) error {
 	return nil
 }
 
-// powerSeen takes the power state as seen. LastStateChangeTime moves only
-// where it differs from what was last seen, so a restart changes nothing.
-func (v *values) powerSeen(on bool, now state.Instant) {
+// powerSeen takes the power state as seen, and reports whether it differs from
+// what was last seen. Only then LastStateChangeTime moves, so a restart changes
+// nothing.
+func (v *values) powerSeen(on bool, now state.Instant) (moved bool) {
 	s := &v.saved
-	if s.PowerOn == nil && on || s.PowerOn != nil && *s.PowerOn != on {
+	moved = s.PowerOn == nil && on || s.PowerOn != nil && *s.PowerOn != on
+	if moved {
 		s.StateChange = now.WallMillis()
 	}
 	s.PowerOn = &on
+	return moved
+}
+
+// noCause takes a change of power that we did not carry out. Unless something
+// explains it, its cause is not that of the restart before.
+func (v *values) noCause() {
+	if v.causes == 0 && !v.ownCause {
+		v.saved.RestartCause = state.RestartCauseUnknown
+	}
 }
 
 // hostGone clears what only a running host has.
