@@ -84,9 +84,10 @@ func dialAny(ctx context.Context, list string) (net.Conn, error) {
 	for address := range strings.SplitSeq(list, ";") {
 		path, err := socketPath(address)
 		if err == nil {
-			var c net.Conn
+			// DialContext would link the resolver.
+			var c *net.UnixConn
 			d := net.Dialer{Timeout: handshakeTimeout}
-			if c, err = d.DialContext(ctx, "unix", path); err == nil {
+			if c, err = d.DialUnix(ctx, "unix", nil, &net.UnixAddr{Name: path, Net: "unix"}); err == nil {
 				return c, nil
 			}
 		}

@@ -137,8 +137,9 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	for one := range strings.SplitSeq(address, ";") {
 		path, err := socketPath(one)
 		if err == nil {
-			var conn net.Conn
-			if conn, err = new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+			// DialContext would link the resolver.
+			var conn *net.UnixConn
+			if conn, err = new(net.Dialer).DialUnix(ctx, "unix", nil, &net.UnixAddr{Name: path, Net: "unix"}); err == nil {
 				return conn, nil
 			}
 		}

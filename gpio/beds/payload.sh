@@ -13,7 +13,7 @@ export CGO_ENABLED=0 GOARCH=$goarch GOARM=7
 mkdir -p "$dir/usr/bin" "$dir/usr/lib/systemd/system" "$dir/usr/share/dbus-1/system.d"
 for program in bmcstated bmcstatectl; do
   [ -d "$REPO/cmd/$program" ] || { say "cmd/$program is not there yet: the bed goes without it"; continue; }
-  (cd "$REPO" && nice -n 10 go build -trimpath -ldflags='-s -w' -o "$dir/usr/bin/$program" "./cmd/$program")
+  (cd "$REPO" && nice -n 10 go build -tags=godbus_no_tcp -trimpath -ldflags='-s -w' -o "$dir/usr/bin/$program" "./cmd/$program")
 done
 dist=$REPO/cmd/bmcstated/dist
 for unit in "$dist"/*.service "$dist"/*.target; do
