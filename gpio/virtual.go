@@ -90,8 +90,8 @@ func (v *Virtual) Fresh() bool { return v.fresh }
 
 func (v *Virtual) signals(kinds ...signalKind) []string {
 	var all []string
-	for s, k := range signalKinds {
-		if slices.Contains(kinds, k) && v.opt.Config.has(s) {
+	for s := range signalKinds {
+		if slices.Contains(kinds, v.opt.Config.kind(s)) && v.opt.Config.has(s) {
 			all = append(all, s)
 		}
 	}
@@ -101,7 +101,7 @@ func (v *Virtual) signals(kinds ...signalKind) []string {
 func (v *Virtual) outputKinds() map[string]signalKind {
 	kinds := map[string]signalKind{}
 	for _, s := range v.signals(kindPulse, kindLevel) {
-		kinds[s] = signalKinds[s]
+		kinds[s] = v.opt.Config.kind(s)
 	}
 	return kinds
 }
@@ -132,7 +132,7 @@ func (v *Virtual) Events() <-chan Event { return v.queue.out }
 
 // Hold implements [Holder].
 func (v *Virtual) Hold(_ context.Context, signal string, hold bool) error {
-	if signalKinds[signal] != kindPulse {
+	if v.opt.Config.kind(signal) != kindPulse {
 		return v.where("hold", signal, ErrMissing)
 	}
 	err := v.file.with(nil, func(w *world) { w.hold(signal, hold) })

@@ -44,6 +44,12 @@ type VirtualConfig struct {
 	// SlotPower gives the board a level-type output that cuts its supply. It
 	// is on when AC is applied.
 	SlotPower bool `json:"slotPower,omitempty"`
+	// PowerLevel makes PowerOut a level-type output: power is on while it is
+	// asserted.
+	PowerLevel bool `json:"powerLevel,omitempty"`
+	// HpmStbyEn gives the board that level-type output. It is off when AC is
+	// applied, and without it no power comes up.
+	HpmStbyEn bool `json:"hpmStbyEn,omitempty"`
 	// StartOn: the board powers itself on when AC is applied.
 	StartOn bool `json:"startOn,omitempty"`
 
@@ -146,14 +152,22 @@ func (c VirtualConfig) scaled(d Duration) Duration {
 	return Duration(float64(d) * c.Scale)
 }
 
+// kind is what the board does with a signal.
+func (c VirtualConfig) kind(signal string) signalKind {
+	if signal == PowerOut && c.PowerLevel {
+		return kindLevel
+	}
+	return signalKinds[signal]
+}
+
 // has reports whether the board has the wire.
 func (c VirtualConfig) has(signal string) bool {
-	switch signalKinds[signal] {
-	case kindPulse:
-		return true
-	case kindLevel:
-		return signal == SlotPower && c.SlotPower
+	switch signal {
+	case SlotPower:
+		return c.SlotPower
+	case HpmStbyEn:
+		return c.HpmStbyEn
 	default:
-		return slices.Contains(c.Inputs, signal)
+		return signalKinds[signal] == kindPulse || slices.Contains(c.Inputs, signal)
 	}
 }

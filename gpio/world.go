@@ -68,6 +68,7 @@ type world struct {
 	Down    bool          `json:"down"`    // it is
 	Used    bool          `json:"used"`    // this press has had its effect
 	InReset bool          `json:"inReset"` // a reset button is down
+	Level   bool          `json:"level"`   // what a level-type PowerOut last did
 
 	Seq     uint64 `json:"seq"` // of the newest edge
 	Edges   []edge `json:"edges"`
@@ -196,13 +197,23 @@ func (w *world) hold(signal string, on bool) {
 }
 
 // react follows the wires that act on the board: the power and the reset
-// button, each pressed by the BMC or passed through from the front panel, and
-// the slot's power.
+// button, each pressed by the BMC or passed through from the front panel, a
+// level that holds the power on, and the slot's power.
 func (w *world) react() {
 	if w.Config.has(SlotPower) && !w.Wires[SlotPower] {
 		w.powerOff()
 	}
-	down := w.Wires[PowerOut] || w.Wires[PowerButton] && !w.Held[PowerOut]
+	level := w.Config.PowerLevel
+	if level && w.Wires[PowerOut] != w.Level {
+		w.Level = w.Wires[PowerOut]
+		w.touched = true
+		if w.Level {
+			w.askPower()
+		} else {
+			w.powerOff()
+		}
+	}
+	down := w.Wires[PowerOut] && !level || w.Wires[PowerButton] && !w.Held[PowerOut]
 	if down != w.Down {
 		w.Down = down
 		w.touched = true

@@ -39,10 +39,20 @@ func (w *world) override() {
 	}
 }
 
+// supplied reports whether the outputs let power come up.
+func (w *world) supplied() bool {
+	for _, s := range []string{SlotPower, HpmStbyEn} {
+		if w.Config.has(s) && !w.Wires[s] {
+			return false
+		}
+	}
+	return true
+}
+
 // askPower begins the way to power good.
 func (w *world) askPower() {
 	f := w.Config.Faults
-	if w.On || w.Start || f.NeverPowerGood || w.Config.has(SlotPower) && !w.Wires[SlotPower] {
+	if w.On || w.Start || f.NeverPowerGood || !w.supplied() {
 		return
 	}
 	w.Start = true

@@ -33,6 +33,12 @@ type Levels struct {
 	PlatformReset Level
 	HostActive    Level // the host's run-time unit, on boards run by systemd targets
 
+	PowerOut Level // of a level-type output: what it is driven to
+
+	// Inputs and InputsKnown are what the further inputs show that a board's
+	// power-on sequence waits for, a bit each; see [Levels.Input].
+	Inputs, InputsKnown uint32
+
 	Pressed    [Buttons]Level // by [Button]
 	Quiesced   Level          // the host's quiesce unit, likewise
 	Diagnostic Level          // the host's diagnostic unit, likewise
@@ -40,6 +46,17 @@ type Levels struct {
 	// HostSince is when HostActive last changed, by the boot clock; 0 = not
 	// told. A unit that was started anew between two readings shows here only.
 	HostSince time.Duration
+}
+
+// MaxInputs bounds the further inputs of a board.
+const MaxInputs = 32
+
+// Input returns the level of the further input i.
+func (l Levels) Input(i int) Level {
+	if l.InputsKnown&(1<<i) == 0 {
+		return LevelUnknown
+	}
+	return LevelOf(l.Inputs&(1<<i) != 0)
 }
 
 // Power returns what the levels say about power: known is false while nothing

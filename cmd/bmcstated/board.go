@@ -62,6 +62,7 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 		SIOGood:       level(all, gpio.SioPowerGood),
 		PostComplete:  level(all, gpio.PostComplete),
 		PlatformReset: level(all, gpio.PlatformReset),
+		PowerOut:      level(all, gpio.PowerOut),
 	}
 	for b, signal := range buttonSignals {
 		l.Pressed[b] = level(all, signal)

@@ -74,8 +74,10 @@ const forceOffTries = 3
 func options(cfg config.Config, pc *powerconfig.Config) sequence.Options {
 	o := sequence.Options{ForceAfterGraceful: cfg.ForceAfterOff, StrictRunning: cfg.PostComplete, ForceOffTries: forceOffTries}
 	if pc == nil {
+		o.PowerLevel = cfg.Simulate.Board.PowerLevel
 		return o
 	}
+	o.PowerLevel = pc.Signals[powerconfig.PowerOut].Level
 	_, post := pc.Signals[powerconfig.PostComplete]
 	_, reset := pc.Signals[powerconfig.PlatformReset]
 	if o.WarmResetSource = pc.WarmResetSource; o.WarmResetSource == "" && !post && reset {

@@ -168,5 +168,6 @@ var errNoLines = errors.New("this domain is run by systemd targets and has no li
 func (b *unitBoard) Pulse(context.Context, string, time.Duration, bool) (bool, error) {
 	return false, errNoLines
 }
-func (b *unitBoard) Release(string) {}
-func (b *unitBoard) ReleaseAll()    {}
+func (b *unitBoard) SetLevel(context.Context, string, bool) error { return errNoLines }
+func (b *unitBoard) Release(string)                               {}
+func (b *unitBoard) ReleaseAll()                                  {}

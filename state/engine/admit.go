@@ -183,7 +183,7 @@ func (d *domain) emergency(req state.Request) {
 	d.supersede(req.Seq, older)
 	on, _ := d.powered()
 	switch {
-	case d.run != nil && d.run.plan.Verdict != state.VerdictCutPower, d.run == nil && (on || d.press.raising):
+	case d.run != nil && d.run.plan.Verdict != state.VerdictCutPower, d.run == nil && (on || d.mayComeUp()):
 		d.preempt = req.Seq
 	}
 }
@@ -215,7 +215,7 @@ func (d *domain) takeOver() {
 	on, _ := d.powered()
 	held := false
 	if d.run != nil {
-		held = d.run.pulsing == sequence.PowerOut && on
+		held = d.run.pulsing == sequence.PowerOut && on && !d.cfg.Options.PowerLevel
 		if d.run.pulsing != "" && !held {
 			return // the pulse ends first
 		}
@@ -223,7 +223,7 @@ func (d *domain) takeOver() {
 	}
 	d.preempt = 0
 	d.unjudge()
-	powerUp := !on && d.press.raising
+	powerUp := !on && d.mayComeUp()
 	if !on && !powerUp {
 		return // nothing to cut: judged as the head, which it is now
 	}

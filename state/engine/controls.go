@@ -75,6 +75,9 @@ func (c *Core) mask(ev Mask) {
 		return
 	}
 	out := maskOutputs[ev.Button]
+	if out == sequence.PowerOut && d.cfg.Options.PowerLevel {
+		out = "" // held in any case
+	}
 	if ev.Button == state.ButtonID {
 		c.refuse(ev.Reply, notAllowedText("the ID button cannot be masked"))
 		return

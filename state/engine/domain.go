@@ -233,8 +233,16 @@ var presses = map[state.Verdict]bool{
 
 // verdict judges a request by what is seen now.
 func (d *domain) verdict(req state.Request) state.Verdict {
-	return state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
+	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
+	if v == state.VerdictNoop && !req.Op.Raising() && d.levels.PowerOut == state.LevelOn {
+		return state.VerdictCutPower // held on without power, as after a fault: it may come back at any time
+	}
+	return v
 }
+
+// mayComeUp reports whether power that is off may come up by what we did: a
+// press that nothing has confirmed, or a level that holds it on.
+func (d *domain) mayComeUp() bool { return d.press.raising || d.levels.PowerOut == state.LevelOn }
 
 // settleOthers forgets a transition that somebody else began, and a press that
 // nothing has confirmed, when their time is over.

@@ -22,8 +22,8 @@ type (
 		id     uint64
 		settle time.Duration
 	}
-	// pulseEffect asserts an output for a while; an [acted] event answers when
-	// the line is released.
+	// pulseEffect asserts an output for a while, or sets the level of one; an
+	// [acted] event answers when the line is released, or has its level.
 	pulseEffect struct {
 		domain   int
 		request  uint64
@@ -31,6 +31,8 @@ type (
 		entry    uint64 // the journal entry that must be durable
 		barrier  bool   // the token is the barrier's
 		signal   string
+		set      bool // a level-type output: to is its level
+		to       bool
 		width    time.Duration
 		takeOver bool // it goes on from a pulse that is asserted
 		urgent   bool // a Chassis Off's

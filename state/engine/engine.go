@@ -24,6 +24,8 @@ type Board interface {
 	// pulse is a power off: a press of the power button that is under way
 	// becomes its own, and what else could refuse it does not.
 	Pulse(ctx context.Context, signal string, width time.Duration, urgent bool) (moved bool, err error)
+	// SetLevel drives a level-type output.
+	SetLevel(ctx context.Context, signal string, on bool) error
 	// Release ends a pulse early.
 	Release(signal string)
 	// ReleaseAll de-asserts every pulse line, within a second.
@@ -325,7 +327,14 @@ func (e *Engine) execute(eff pulseEffect) {
 		// The pulse outlives a stop of the daemon: ReleaseAll ends it then.
 		ctx, cancel := context.WithTimeout(context.Background(), eff.width+e.core.cfg.Times.Read)
 		defer cancel()
-		moved, err := board.Pulse(ctx, eff.signal, eff.width, eff.takeOver || eff.urgent)
+		var moved bool
+		var err error
+		if eff.set {
+			err = board.SetLevel(ctx, eff.signal, eff.to)
+			moved = err == nil
+		} else {
+			moved, err = board.Pulse(ctx, eff.signal, eff.width, eff.takeOver || eff.urgent)
+		}
 		e.Post(acted{eff.domain, eff.request, eff.step, moved, err})
 	})
 }

@@ -37,6 +37,7 @@ type launch struct {
 	moved     bool          // a line was asserted
 	attempt   bool          // it took one of the host's attempts
 	resumed   bool          // an earlier run of the daemon began it
+	failing   string        // why the plan only takes back what it has set
 
 	waitsOnly bool // resumed, and a later power off was accepted
 }
@@ -118,13 +119,16 @@ func (d *domain) begin(i int) {
 		break
 	}
 	if i == sequence.End {
-		d.succeed()
+		d.planEnded()
 		return
 	}
 	r.step, r.stepAt, r.short, r.reread = i, d.boot(), false, 0
 	st := r.current()
-	if r.barred() {
-		d.interrupt(laterOffReason)
+	if st.Withdraws && r.failing == "" {
+		r.failing = st.Reason // a restart has forgotten why
+	}
+	if why := r.barred(); why != "" {
+		d.interrupt(why)
 		return
 	}
 	if st.Waits() {
@@ -132,7 +136,7 @@ func (d *domain) begin(i int) {
 		d.core.record(d, d.stepEntry())
 		return
 	}
-	if i > 0 && st.Pulse != "" && !st.Hold && !r.takeOver {
+	if i > 0 && st.Line() != "" && !st.Hold && !r.takeOver {
 		r.mode, r.deadline = modeCheck, d.boot()+d.core.cfg.Times.Judge
 		r.reread = d.probe(d.core.cfg.Times.Settle)
 		return
@@ -207,7 +211,7 @@ func (d *domain) mayAct(request, entry uint64, err error) {
 func (d *domain) act(barrier bool) {
 	r := d.run
 	st := r.current()
-	r.mode, r.pulsing = modeAct, st.Pulse
+	r.mode, r.pulsing = modeAct, st.Line()
 	if st.Unit != "" {
 		d.startUnit(st, barrier)
 		return
@@ -216,7 +220,7 @@ func (d *domain) act(barrier bool) {
 	d.barrierAt = 0
 	d.core.emit(pulseEffect{
 		domain: d.cfg.ID, request: r.seq, step: r.step, entry: r.entry, barrier: barrier,
-		signal: st.Pulse, width: st.Width, takeOver: r.takeOver, urgent: r.op.Class() == state.Emergency,
+		signal: st.Line(), set: st.Set != "", to: st.To, width: st.Width, takeOver: r.takeOver, urgent: r.op.Class() == state.Emergency,
 	})
 	r.takeOver = false
 	if st.Pulse == sequence.PowerOut && !st.Hold {
@@ -248,7 +252,7 @@ func (d *domain) acted(ev acted) {
 		if !ev.moved {
 			d.press = openPress{}
 		}
-		d.fail(ev.err.Error())
+		d.giveUp(ev.err.Error())
 		return
 	}
 	if d.preempt != 0 {
@@ -373,7 +377,7 @@ func (d *domain) runOverdue() {
 			d.expire()
 			return
 		}
-		d.fail(fmt.Sprintf("stuck: line %s did not answer within %s", r.pulsing, r.deadline-r.stepAt))
+		d.giveUp(fmt.Sprintf("stuck: line %s did not answer within %s", r.pulsing, r.deadline-r.stepAt))
 	case modeCheck:
 		d.fail("the power inputs contradict each other or cannot be read: " + d.readText())
 	case modeUnknown:
@@ -396,6 +400,11 @@ func (d *domain) expire() {
 	st := r.current()
 	switch st.OnTimeout {
 	case sequence.TimeoutNext:
+		if r.withdraws() {
+			d.press = openPress{}
+			d.giveUp(st.Reason)
+			return
+		}
 		d.begin(st.Else)
 	case sequence.TimeoutFail:
 		d.press = openPress{} // the sequence's own watchdog settles the press
@@ -409,6 +418,38 @@ func (d *domain) expire() {
 		r.mode, r.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
 		d.probe(0)
 	}
+}
+
+// withdraws reports whether the plan takes back what it has set if the present
+// step fails.
+func (r *launch) withdraws() bool {
+	st := r.current()
+	return st.OnTimeout == sequence.TimeoutNext && st.Else != sequence.End && r.plan.Steps[st.Else].Withdraws
+}
+
+// giveUp ends a launch whose step failed, after what it has set is taken back.
+// One output that cannot be taken back does not keep the others.
+func (d *domain) giveUp(reason string) {
+	r := d.run
+	switch {
+	case r.withdraws() && d.preempt == 0:
+		r.failing, r.pulsing = reason, ""
+		d.begin(r.current().Else)
+	case r.current().Withdraws && d.preempt == 0:
+		r.failing, r.pulsing = r.failing+"; "+reason, ""
+		d.begin(r.current().Then)
+	default:
+		d.fail(reason)
+	}
+}
+
+// planEnded ends the launch whose plan is through.
+func (d *domain) planEnded() {
+	if d.run.failing != "" {
+		d.fail(d.run.failing)
+		return
+	}
+	d.succeed()
 }
 
 // succeed ends the launch with success.

@@ -138,7 +138,7 @@ func (d *domain) warmResetSource() sequence.Event {
 func (d *domain) skipPress(e sequence.Event) {
 	d.contrary()
 	r := d.run
-	if r == nil || r.mode != modeWait || r.current().Goal != sequence.GoalTime {
+	if r == nil || r.mode != modeWait || r.current().Short == sequence.GoalNone {
 		return
 	}
 	d.addCause(handsCauses[e])

@@ -198,12 +198,16 @@ func (d *domain) resume(r recovered) {
 	case st.Unit != "":
 		// The job may have ended while nobody listened.
 		d.resumeWait(i+1, r.StepAt.Boot+st.Within)
-	case st.Pulse == "":
+	case st.Waits():
 		d.resumeWait(i, r.Step.Deadline)
 	case st.Hold:
 		d.begin(i)
 	case st.Then == sequence.End:
 		d.interrupt("reset not observable")
+	case !plan.Steps[st.Then].Waits():
+		// A sequence of several actions: the next one never ran, and begin
+		// decides whether it may.
+		d.begin(st.Then)
 	default:
 		// The pulse may have run: what it should have led to is waited for,
 		// as long as it would have been.
@@ -218,20 +222,27 @@ func (d *domain) resumeWait(i int, deadline time.Duration) {
 		d.interrupt("the daemon restarted between off and on, and resumeCycle is off")
 		return
 	}
-	if d.run.barred() {
-		d.interrupt(laterOffReason)
+	if why := d.run.barred(); why != "" {
+		d.interrupt(why)
 		return
 	}
 	d.core.record(d, d.stepEntry())
 	d.waited(0)
 }
 
-const laterOffReason = "a later power off was accepted while the daemon was down"
-
-// barred reports whether the present step may not run, as it would drive a line
-// or stands before one that would.
-func (r *launch) barred() bool {
-	return r.waitsOnly && (!r.current().Waits() || r.current().AfterOff)
+// barred returns why the present step may not run, as it would drive a line or
+// stands before one that would; "" if it may. Of what a restart interrupted only
+// the power-on of a cycle goes on to steps that apply power (DESIGN.md §3.5).
+func (r *launch) barred() string {
+	st := r.current()
+	switch {
+	case r.waitsOnly && (!st.Waits() || st.AfterOff):
+		return "a later power off was accepted while the daemon was down"
+	case r.resumed && st.Raising && !st.AfterOff && st.Line() != "":
+		return "the daemon restarted in the middle of the power-on sequence"
+	default:
+		return ""
+	}
 }
 
 func (d *domain) interrupt(reason string) { d.end(state.Interrupted, reason) }

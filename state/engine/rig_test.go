@@ -36,7 +36,8 @@ type rig struct {
 	held   map[string]int
 	plant  plant
 	pulses []pulsed
-	blind  error // readings fail
+	sets   []string // levels that were driven, as "signal true"
+	blind  error    // readings fail
 	edges  []powerEdge
 	split  int // so many settled readings contradict themselves
 
@@ -292,6 +293,10 @@ func (r *rig) pulse(e pulseEffect) {
 		r.after(0, func() { r.step(acted{e.domain, e.request, e.step, false, err}) })
 		return
 	}
+	if e.set {
+		r.setLevel(e)
+		return
+	}
 	if r.held[e.signal] != 0 && !e.takeOver {
 		require.FailNow(r.fail, "two pulses at once on "+e.signal)
 	}
@@ -310,6 +315,27 @@ func (r *rig) pulse(e pulseEffect) {
 	} else if wasOn && !r.plant.resetDead {
 		r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
 	}
+}
+
+// setLevel plays a level-type output. PowerOut holds the power on; an edge
+// switches it.
+func (r *rig) setLevel(e pulseEffect) {
+	r.sets = append(r.sets, fmt.Sprint(e.signal, " ", e.to))
+	if e.signal == sequence.PowerOut && r.levels.PowerOut != state.LevelOf(e.to) {
+		r.levels.PowerOut = state.LevelOf(e.to)
+		delay := r.plant.powerGood
+		if !e.to {
+			delay = 50 * time.Millisecond
+		}
+		if delay > 0 {
+			r.later(delay, func() {
+				if r.levels.PowerOut == state.LevelOf(e.to) {
+					r.power(e.to)
+				}
+			})
+		}
+	}
+	r.after(0, func() { r.step(acted{e.domain, e.request, e.step, true, nil}) })
 }
 
 func (r *rig) release(signal string) {

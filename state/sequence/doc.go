@@ -6,4 +6,8 @@
 // knows a clock or touches a line. Every step has a deadline and says what
 // follows when it passes, so that no plan can stay in the middle
 // (power-sequencing.md §2.3).
+//
+// Power is applied by a press of PowerOut, by a level that it keeps, or by a
+// list of [Action]s; [Options] say which. What was set is taken back by power
+// off and by a sequence that fails.
 package sequence

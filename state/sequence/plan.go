@@ -28,7 +28,18 @@ const (
 	GoalResetSeen               // a reset was seen
 	GoalPassage                 // power, or the host, was seen off since the launch, or a reset was
 	GoalCameBack                // the OS was seen to restart and to come up again, with power on
+	GoalNotHeld                 // a level-type PowerOut does not hold the power on
+	goalInput                   // the first of [GoalInput]'s
 )
+
+// GoalInput is the goal that input i of a power-on sequence shows on.
+func GoalInput(i int, on bool) Goal {
+	g := goalInput + Goal(2*i)
+	if on {
+		g++
+	}
+	return g
+}
 
 // Show is what CurrentHostState and CurrentPowerState show while a step runs,
 // unless the target is reached already.
@@ -67,6 +78,9 @@ type Step struct {
 	Width time.Duration // of the pulse
 	Hold  bool          // a force-off hold: may be repeated and may take over a held power button
 
+	Set string // level-type output to drive, "" for none
+	To  bool   // the level
+
 	Unit string // systemd unit to start, "" for none
 	Mode string // its job mode
 
@@ -91,6 +105,11 @@ type Step struct {
 	Graceful bool // the OS was asked; nobody is hurt when this wait is abandoned
 	Raising  bool // applies power
 
+	// Withdraws says that the step belongs to the end of a sequence that failed:
+	// the plan ends FAILED after it, with the reason of the wait that failed or,
+	// where a restart has forgotten that, with its own.
+	Withdraws bool
+
 	// AfterOff says that the step stands between the off and the on of a cycle.
 	AfterOff bool
 	// AfterPassage says that the step only comes after the passage (off, or a
@@ -99,7 +118,10 @@ type Step struct {
 }
 
 // Waits reports whether the step acts on nothing.
-func (s *Step) Waits() bool { return s.Pulse == "" && s.Unit == "" }
+func (s *Step) Waits() bool { return s.Pulse == "" && s.Unit == "" && s.Set == "" }
+
+// Line returns the output that the step drives, "" for none.
+func (s *Step) Line() string { return s.Pulse + s.Set }
 
 // Plan is what one launch does, step by step.
 type Plan struct {
@@ -151,6 +173,12 @@ type Options struct {
 	HasSIO             bool
 	ResetVisible       bool
 	ForceOffTries      int // holds before a force-off fails; at least 1
+	// PowerLevel says that PowerOut is a level-type output: asserted, it holds
+	// the power on.
+	PowerLevel bool
+	// PowerOn is what applies power, in this order, before power good is waited
+	// for. Nil: PowerOut is pressed or, with PowerLevel, asserted.
+	PowerOn []Action
 	// WarmResetSource is the input that shows a warm reset: "PostComplete",
 	// "PlatformReset" or "none"; "" is PostComplete where the board has it.
 	WarmResetSource string
@@ -176,7 +204,7 @@ func Build(v state.Verdict, op state.Operation, t Timings, o Options, powerUp bo
 	case state.VerdictGracefulOff:
 		b.gracefulOff(v)
 	case state.VerdictPowerOff, state.VerdictCutPower:
-		if powerUp {
+		if powerUp && !o.PowerLevel {
 			b.awaitPowerUp()
 		}
 		b.cutPower(false)
@@ -228,24 +256,6 @@ func (b *builder) finish() {
 	}
 }
 
-func (b *builder) powerOn() {
-	b.add(Step{Name: "press power", Phase: PhaseAwaitPowerOK, Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
-		Within: stuckAfter, OnTimeout: TimeoutFail, Reason: "stuck: the power button line did not come back",
-		Short: GoalPowerOn, ShortTo: b.next(), Show: ShowPowering, Raising: true})
-	b.add(Step{Name: "wait for power good", Phase: PhaseAwaitPowerOK, Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog, OnTimeout: TimeoutFail,
-		Reason: fmt.Sprintf("no power good within PowerOKWatchdogMs (%s) after the press", b.t.PowerOKWatchdog),
-		Show:   ShowPowering, Raising: true})
-	if b.chassis {
-		return
-	}
-	if b.o.HasSIO {
-		b.add(Step{Name: "wait for SIO power good", Phase: PhaseAwaitSIO, Goal: GoalSIOGood, Within: b.t.SIOWatchdog, OnTimeout: TimeoutFail,
-			Reason: fmt.Sprintf("no SIO power good within SioPowerGoodWatchdogMs (%s) after power good", b.t.SIOWatchdog),
-			Abort:  GoalPowerOff, AbortReason: lostPower, Show: ShowStarting, Raising: true})
-	}
-	b.hostRunning()
-}
-
 func (b *builder) hostRunning() {
 	b.add(Step{Name: "wait for the host", Phase: PhaseOn, Goal: GoalHostRunning, Within: b.t.PostTimeout, OnTimeout: TimeoutFail,
 		Reason: fmt.Sprintf("power is good, but the host did not come up within postTimeout (%s)", b.t.PostTimeout),
@@ -256,6 +266,10 @@ func (b *builder) gracefulOff(v state.Verdict) {
 	phase := PhaseGracefulCycle
 	if v == state.VerdictGracefulOff {
 		phase = PhaseGracefulOff
+	}
+	if b.o.PowerLevel {
+		b.levelOff(phase)
+		return
 	}
 	b.add(Step{Name: "ask the OS", Phase: phase, Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
 		Within: stuckAfter, OnTimeout: TimeoutFail, Reason: "stuck: the power button line did not come back",
@@ -270,6 +284,7 @@ func (b *builder) gracefulOff(v state.Verdict) {
 	}
 	if !b.o.ForceAfterGraceful {
 		b.add(wait)
+		b.undo(phase)
 		return
 	}
 	wait.OnTimeout = TimeoutNext
@@ -281,12 +296,18 @@ func (b *builder) gracefulOff(v state.Verdict) {
 
 func (b *builder) tries() int { return max(1, b.o.ForceOffTries) }
 
-// cutPower adds one hold and one short wait per try; P3 counts the repeats.
+// cutPower adds one hold and one short wait per try; P3 counts the repeats. A
+// level-type output is driven once: driving it again would change nothing.
 func (b *builder) cutPower(cycle bool) {
 	phase := PhaseToOff
 	if cycle {
 		phase = PhaseToCycleOff
 	}
+	if b.o.PowerLevel {
+		b.takeAway(phase)
+		return
+	}
+	defer b.undo(phase)
 	after := len(b.steps) + 2*b.tries()
 	for i := range b.tries() {
 		b.add(Step{Name: fmt.Sprintf("force off, hold %d", i+1), Phase: phase, Pulse: PowerOut, Width: b.t.ForceOffPulse, Hold: true,
@@ -307,24 +328,19 @@ func (b *builder) cutPower(cycle bool) {
 // on there is nothing to cut, and another press would switch on.
 func (b *builder) awaitPowerUp() {
 	b.add(Step{Name: "wait for an earlier press", Phase: PhaseToOff, Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog,
-		OnTimeout: TimeoutNext, Else: End, Show: ShowCutting})
+		OnTimeout: TimeoutNext, Else: b.next() + 2*b.tries(), Show: ShowCutting})
 }
 
 // onAgain is the second half of a cycle.
 func (b *builder) onAgain() {
 	first := len(b.steps)
 	b.dwell()
-	b.powerOn()
+	b.applyPower()
 	for i := first; i < len(b.steps); i++ {
 		st := &b.steps[i]
-		st.AfterPassage = true
+		st.AfterPassage = !st.Withdraws
 		st.AfterOff = st.Show == ShowSeen || st.Show == ShowPowering
 	}
-}
-
-func (b *builder) dwell() {
-	b.add(Step{Name: "dwell", Phase: PhaseCycleOff, Goal: GoalTime, Within: b.t.PowerCycle, OnTimeout: TimeoutNext, Else: b.next(),
-		Short: GoalPowerOn, ShortTo: b.next() + 1, Show: ShowSeen}) // a host that powers itself up needs no press
 }
 
 func (b *builder) reset() {
@@ -369,7 +385,12 @@ func (g Goal) Met(s Seen, strict bool) bool {
 		return s.WentOff || s.WentReset || s.HostWent
 	case GoalCameBack:
 		return s.CameBack && known && on
+	case GoalNotHeld:
+		return s.Levels.PowerOut != state.LevelOn
 	default:
-		return false
+		if g < goalInput {
+			return false
+		}
+		return s.Levels.Input(int(g-goalInput)/2) == state.LevelOf((g-goalInput)%2 == 1)
 	}
 }

@@ -63,6 +63,8 @@ func (s *Simulate) keys() []key {
 		{"timings", object(s.timings)},
 		{"inputs", list(&s.Board.Inputs, 32, signal(gpio.IsInput, "an input"))},
 		{"slotPower", boolean(&s.Board.SlotPower)},
+		{"powerLevel", boolean(&s.Board.PowerLevel)},
+		{"hpmStbyEn", boolean(&s.Board.HpmStbyEn)},
 		{"startOn", boolean(&s.Board.StartOn)},
 		{"faults", object(func() []key { return faults(&s.Board.Faults) })},
 	}

@@ -34,7 +34,7 @@ const full = `{
     "timings": {"powerPulse": "1ms", "forceOffPulse": "2ms", "resetPulse": "3ms", "powerCycle": "4ms",
       "powerOKWatchdog": "5ms", "sioPowerGoodWatchdog": "6ms", "powerGoodDelay": "7ms", "sioDelay": "8ms",
       "postDelay": "9ms", "guestShutdown": "10ms", "overrideHold": "11ms", "flickerPeriod": "12ms"},
-    "inputs": ["PowerOk", "PostComplete"], "slotPower": true, "startOn": true,
+    "inputs": ["PowerOk", "PostComplete"], "slotPower": true, "powerLevel": true, "hpmStbyEn": true, "startOn": true,
     "faults": {"neverPowerGood": true, "neverPostComplete": true, "dropPowerGoodAfter": "13ms", "powerGoodFlickers": 14,
       "guestHangsOnShutdown": true, "guestCrash": true, "forceOffIgnored": 15,
       "lineBusy": ["PowerOut"], "lineMissing": ["IdButton", "NMIOut"], "lineHung": ["ResetOut"]}
@@ -68,7 +68,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 				PowerGoodDelay: gpio.Duration(7 * ms), SioDelay: gpio.Duration(8 * ms), PostDelay: gpio.Duration(9 * ms),
 				GuestShutdown: gpio.Duration(10 * ms), OverrideHold: gpio.Duration(11 * ms),
 				FlickerPeriod: gpio.Duration(12 * ms), Scale: 1,
-				Inputs: []string{"PowerOk", "PostComplete"}, SlotPower: true, StartOn: true,
+				Inputs: []string{"PowerOk", "PostComplete"}, SlotPower: true, PowerLevel: true, HpmStbyEn: true, StartOn: true,
 				Faults: gpio.Faults{
 					NeverPowerGood: true, NeverPostComplete: true, DropPowerGoodAfter: gpio.Duration(13 * ms),
 					PowerGoodFlickers: 14, GuestHangsOnShutdown: true, GuestCrash: true, ForceOffIgnored: 15,
@@ -116,11 +116,11 @@ func TestErrors(t *testing.T) {
 		"no object":  {"[]", []string{`f.json:1:1: [] is a list; allowed: an object`}},
 		"unknown key": {
 			"{\n  \"simulate\": {\"cuont\": 2}\n}",
-			[]string{`f.json:2:16: simulate.cuont: 2 has an unknown key (did you mean "count"?); allowed: count, timings, inputs, slotPower, startOn, faults`},
+			[]string{`f.json:2:16: simulate.cuont: 2 has an unknown key (did you mean "count"?); allowed: count, timings, inputs, slotPower, powerLevel, hpmStbyEn, startOn, faults`},
 		},
 		"unknown key without a neighbour": {
 			`{"simulate": {"x": 2}}`,
-			[]string{`f.json:1:15: simulate.x: 2 has an unknown key; allowed: count, timings, inputs, slotPower, startOn, faults`},
+			[]string{`f.json:1:15: simulate.x: 2 has an unknown key; allowed: count, timings, inputs, slotPower, powerLevel, hpmStbyEn, startOn, faults`},
 		},
 		"wrong types": {
 			`{"depthLimit": "8", "gracefulTimeout": 300, "resumeCycle": null, "allowedUids": 1, "simulate": true}`,
@@ -177,7 +177,7 @@ func TestErrors(t *testing.T) {
 			[]string{`f.json:1:11: hosts: [] is not allowed here; allowed: a whole number from 1 to 16, or a list of objects such as {"host": 0, "chassis": 0}`},
 		},
 		"nameless": {`{"simulate": {"": 6}}`, []string{
-			`f.json:1:15: simulate."": 6 has an unknown key; allowed: count, timings, inputs, slotPower, startOn, faults`,
+			`f.json:1:15: simulate."": 6 has an unknown key; allowed: count, timings, inputs, slotPower, powerLevel, hpmStbyEn, startOn, faults`,
 		}},
 		"executor of no domain": {
 			`{"executor": {"1": "gpio"}}`,

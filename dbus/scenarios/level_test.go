@@ -1,0 +1,51 @@
+package scenarios
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/gpio"
+)
+
+// powerOut returns the levels that PowerOut was given, in order.
+func (d *daemon) powerOut() []bool {
+	d.t.Helper()
+	wires, err := gpio.ReadWires(d.runDir, 0)
+	require.NoError(d.t, err)
+	var levels []bool
+	for _, w := range wires {
+		if w.Signal == gpio.PowerOut {
+			levels = append(levels, w.Asserted)
+		}
+	}
+	return levels
+}
+
+// A level that holds the power on stays over a crash, over a stop and over a
+// restart, and only a request moves it.
+func TestLevelTypePowerOut(t *testing.T) {
+	d := boot(t, `{"simulate": {"powerLevel": true}}`)
+	d.untilChassis("Off")
+	d.on()
+	require.Equal(t, []bool{true}, d.powerOut())
+
+	require.NoError(t, d.cmd.Process.Kill())
+	d.waitExit()
+	d.start()
+	d.untilHost("Running")
+	require.Zero(t, d.stop())
+	d.start()
+	d.untilHost("Running")
+	require.Equal(t, []bool{true}, d.powerOut())
+
+	require.NoError(t, d.cset("PowerCycle"))
+	d.untilChassis("Off")
+	d.untilHost("Running")
+	d.idle()
+	require.Equal(t, []bool{true, false, true}, d.powerOut())
+	require.NoError(t, d.hset("Off"))
+	d.untilChassis("Off")
+	d.idle()
+	require.Equal(t, []bool{true, false, true, false}, d.powerOut())
+}
