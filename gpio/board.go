@@ -90,7 +90,8 @@ type Board interface {
 	SetLevel(ctx context.Context, signal string, on bool) error
 
 	// Events carries hints that a level may have changed. The consumer reads
-	// the levels again; only a button's events are a record, one per edge.
+	// the levels again; only a button's events are a record, one per edge. A
+	// pulse gives one when its output is asserted, or taken over asserted.
 	// There is one channel; Close closes it.
 	Events() <-chan Event
 

@@ -26,6 +26,7 @@ type outputs struct {
 	marks marks
 	hook  Hook
 	kinds map[string]signalKind // kindPulse or kindLevel
+	told  func(Event)           // hears of each pulse that is asserted
 
 	crew *crew
 	stop chan struct{} // closed by close: gives up retrying releases
@@ -36,9 +37,9 @@ type outputs struct {
 	levels map[string]*call  // of the level-type outputs; read-only
 }
 
-func newOutputs(drv driver, m marks, hook Hook, kinds map[string]signalKind) *outputs {
+func newOutputs(drv driver, m marks, hook Hook, kinds map[string]signalKind, told func(Event)) *outputs {
 	o := &outputs{
-		drv: drv, marks: m, hook: hook, kinds: kinds,
+		drv: drv, marks: m, hook: hook, kinds: kinds, told: told,
 		crew:   &crew{},
 		stop:   make(chan struct{}),
 		lines:  map[string]*pulse{},

@@ -140,6 +140,7 @@ func (o *outputs) await(ctx context.Context, p *pulse, claim chan struct{}) erro
 	}
 	// The line is asserted: from here on only its width counts, and how long
 	// its release is overdue.
+	o.told(Event{Signal: p.signal, Asserted: true})
 	for {
 		select {
 		case <-p.done:

@@ -115,7 +115,7 @@ func TestPulseWidth(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				d := &fakeDriver{assertTakes: c.takes, began: time.Now()}
-				o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse})
+				o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse}, func(Event) {})
 				require.NoError(t, o.pulse(context.Background(), PowerOut, 200*ms, false))
 				require.Equal(t, []time.Duration{c.takes, c.released}, d.moves)
 				o.close()
@@ -128,7 +128,7 @@ func TestPulseTakeOverHoldsOnFromNow(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeDriver{began: time.Now()}
-		o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse})
+		o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse}, func(Event) {})
 		first := make(chan error, 1)
 		go func() { first <- o.pulse(context.Background(), PowerOut, 200*ms, false) }()
 		time.Sleep(100 * ms)
@@ -149,7 +149,7 @@ func TestPulseCancelledBeforeItsMarkMovesNothing(t *testing.T) {
 				<-gate
 			}
 		}
-		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse})
+		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse}, func(Event) {})
 		ctx, cancel := context.WithTimeout(context.Background(), 10*ms)
 		defer cancel()
 		require.ErrorIs(t, o.pulse(ctx, PowerOut, 200*ms, false), context.DeadlineExceeded)

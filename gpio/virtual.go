@@ -78,8 +78,8 @@ func OpenVirtual(o VirtualOptions) (*Virtual, error) {
 		return nil, err
 	}
 	v.in = newInputs(v.signals(kindInput, kindButton, kindLevel), v.read, v.where)
-	v.out = newOutputs(v, newMarks(o.RunDir), o.Hook, v.outputKinds())
 	v.queue = newEventQueue()
+	v.out = newOutputs(v, newMarks(o.RunDir), o.Hook, v.outputKinds(), v.queue.push)
 	go v.run()
 	return v, nil
 }

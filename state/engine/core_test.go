@@ -200,6 +200,27 @@ func TestNoPowerGoodFailsAndTheNextMayPress(t *testing.T) {
 	require.Equal(t, state.Success, r.status(p.answer.Seq))
 }
 
+// TestAHoldThatMeetsABoardThatIsOff: the host powers itself off while the force
+// off is on its way to the line, and the press starts it again. Off is not
+// claimed before that start is cut as well.
+func TestAHoldThatMeetsABoardThatIsOff(t *testing.T) {
+	r := runningHost(t)
+	off := r.write(state.ChassisOff)
+	require.NotZero(t, r.held[out])
+	r.levels.PowerGood, r.levels.PostComplete = state.LevelOff, state.LevelOff
+	r.pass(100 * time.Millisecond)
+	require.NotZero(t, r.held[out], "power off that the hold did not cause does not end it")
+	require.Equal(t, state.Running, r.status(off.answer.Seq))
+	r.power(true)
+	r.pass(100 * time.Millisecond)
+	require.Equal(t, state.Running, r.status(off.answer.Seq))
+	r.pass(5 * time.Second) // the board's own override
+	require.Zero(t, r.held[out])
+	require.Equal(t, state.Success, r.status(off.answer.Seq))
+	require.Equal(t, state.PowerStateOff, r.powerState())
+	require.Equal(t, []string{out}, r.presses())
+}
+
 func TestChassisOffTakesOver(t *testing.T) {
 	t.Run("a graceful wait", func(t *testing.T) {
 		r := runningHost(t)

@@ -49,8 +49,8 @@ type Units interface {
 	Cancel(job Foreign, why string)
 }
 
-// Edge says that an input may have moved. Without a signal it says only that
-// the levels are to be read.
+// Edge says that an input may have moved, or that a pulse has asserted its
+// output. Without a signal it says only that the levels are to be read.
 type Edge struct {
 	Signal   string
 	Asserted bool

@@ -33,11 +33,14 @@ type launch struct {
 	adopted   bool          // somebody else began it; foreignJob tells the job
 	short     bool          // the pulse is being ended early
 	takeOver  bool          // the first pulse goes on from one that is asserted
+	heldFrom  uint64        // first probe since the hold's line is asserted, 0 = none
+	heldOn    bool          // power was seen on since then: its loss is the hold's doing
 	reread    uint64        // probe that decides an expired wait, 0 = none
 	moved     bool          // a line was asserted
 	attempt   bool          // it took one of the host's attempts
 	resumed   bool          // an earlier run of the daemon began it
 	failing   string        // why the plan only takes back what it has set
+	unproven  bool          // that run may have died before its pulse: a level in reset may be older
 
 	waitsOnly bool // resumed, and a later power off was accepted
 }
@@ -123,6 +126,7 @@ func (d *domain) begin(i int) {
 		return
 	}
 	r.step, r.stepAt, r.short, r.reread = i, d.boot(), false, 0
+	r.heldFrom, r.heldOn = 0, false
 	st := r.current()
 	if st.Withdraws && r.failing == "" {
 		r.failing = st.Reason // a restart has forgotten why
@@ -279,6 +283,8 @@ func (d *domain) met(g sequence.Goal) bool {
 func (d *domain) observed(probe uint64, agreed bool) {
 	r := d.run
 	r.see(d.levels)
+	on, known := d.powered()
+	r.heldOn = r.heldOn || r.heldFrom != 0 && probe >= r.heldFrom && known && on
 	switch r.mode {
 	case modeCheck:
 		if probe == r.reread {
@@ -289,7 +295,7 @@ func (d *domain) observed(probe uint64, agreed bool) {
 			d.watchJob(st)
 			return
 		}
-		if !r.short && d.met(r.current().Short) {
+		if !r.short && d.met(r.current().Short) && (r.heldOn || !r.current().Hold) {
 			r.short = true
 			d.core.emit(releaseEffect{d.cfg.ID, r.pulsing})
 		}
@@ -326,7 +332,17 @@ func (r *launch) see(l state.Levels) {
 	anew := l.HostActive == state.LevelOn && l.HostSince > r.since
 	r.seen.HostWent = r.seen.HostWent || l.HostActive == state.LevelOff || anew
 	r.seen.WentOff = r.seen.WentOff || known && !on
-	r.seen.WentReset = r.seen.WentReset || r.driven() && known && on && l.InReset()
+	r.unproven = r.unproven && !(known && on && !l.InReset())
+	r.seen.WentReset = r.seen.WentReset || r.driven() && !r.unproven && known && on && l.InReset()
+}
+
+// asserted takes the sign that a pulse has reached its line. A force-off hold
+// may meet a board that went off by itself meanwhile: it then is a press that
+// starts the board, and has to go on until the board is on and cut again.
+func (d *domain) asserted(signal string) {
+	if r := d.run; r != nil && r.mode == modeAct && r.pulsing == signal && r.current().Hold && r.heldFrom == 0 {
+		r.heldFrom = d.probe(0)
+	}
 }
 
 // checked goes on with a pulse whose inputs were read again.

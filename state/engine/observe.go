@@ -52,6 +52,9 @@ func (d *domain) phase() sequence.Phase {
 // [sequence.React] says what the edge leads to.
 func (d *domain) edge(ev edge) {
 	d.again = true
+	if ev.asserted {
+		d.asserted(ev.signal)
+	}
 	if b, ok := buttons[ev.signal]; ok {
 		d.controls.pressed[b] = ev.asserted
 		if d.controls.masked[b] {

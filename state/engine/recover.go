@@ -186,7 +186,7 @@ func (d *domain) resume(r recovered) {
 	i := int(r.Step.Index)
 	d.run = &launch{
 		seq: r.Seq, op: r.Op, object: r.Object, verdict: r.Verdict, plan: plan,
-		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true, waitsOnly: d.laterOff(r.Seq),
+		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true, unproven: st.Pulse != "", waitsOnly: d.laterOff(r.Seq),
 		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage}, since: r.Started.Boot,
 		started: st.Unit != "" || d.cfg.Targets != nil, adopted: r.Key.Client == ForeignClient,
 	}

@@ -48,6 +48,24 @@ func TestRestartAnywhere(t *testing.T) {
 	}
 }
 
+// TestAResetThatMayNotHaveBeenPulsed: a crash between the step's journal entry
+// and the line, while the host is still in POST. What the inputs show then is
+// older than the request.
+func TestAResetThatMayNotHaveBeenPulsed(t *testing.T) {
+	r := runningHost(t)
+	r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
+	r.plant.resetDead = true // the line never moved
+	r.pass(time.Second)
+	p := r.submit("c", "1", state.HostForceWarmReboot)
+	r.pass(100 * time.Millisecond)
+	require.NotZero(t, r.held[reset])
+	r.crash(true)
+	r.pass(100 * time.Millisecond)
+	r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn })
+	r.pass(10 * time.Minute)
+	require.Equal(t, state.Interrupted, r.status(p.answer.Seq))
+}
+
 // crash kills the daemon, lets ExecStopPost release the lines, and starts it
 // again.
 func (r *rig) crash(sameBoot bool) {

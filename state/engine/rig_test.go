@@ -308,6 +308,7 @@ func (r *rig) pulse(e pulseEffect) {
 	}
 	r.pulses = append(r.pulses, pulsed{e.signal, from, math.MaxInt64, e})
 	r.held[e.signal] = id
+	r.after(0, func() { r.step(edge{e.domain, e.signal, true}) })
 	wasOn := r.levels.PowerGood == state.LevelOn
 	r.after(e.width, func() { r.endPulse(id, e, wasOn) })
 	if e.signal == sequence.PowerOut {

@@ -153,6 +153,7 @@ func (w *world) checkWires(tr trial, r run, success bool) error {
 		case x.Signal != gpio.PowerOut && x.Signal != gpio.ResetOut:
 		case x.Asserted:
 			presses[x.Signal]++
+			passage = passage || x.Signal == gpio.ResetOut // its only sign where it meets POST
 			up[x.Signal] = x.At
 		default:
 			// The longest width that a line may have, plus the second that P6
