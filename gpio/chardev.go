@@ -78,7 +78,7 @@ func openChardev(o ChardevOptions, k kernel) (*Chardev, error) {
 	}
 	c.adopt()
 	c.in = newInputs(readable, c.read, c.where)
-	c.out = newOutputs(c, newMarks(o.RunDir), o.Hook, kinds, c.queue.push)
+	c.out = newOutputs(c, newMarks(o.RunDir), o.Hook, kinds, c.queue.push, o.Log)
 	c.start()
 	return c, nil
 }

@@ -84,6 +84,9 @@ func (m marks) list() ([]mark, error) {
 		}
 		var k mark
 		raw, err := os.ReadFile(filepath.Join(m.dir, n.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // released meanwhile
+		}
 		if err == nil {
 			err = json.Unmarshal(raw, &k)
 		}

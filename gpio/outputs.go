@@ -3,6 +3,7 @@ package gpio
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -27,6 +28,7 @@ type outputs struct {
 	hook  Hook
 	kinds map[string]signalKind // kindPulse or kindLevel
 	told  func(Event)           // hears of each pulse that is asserted
+	log   *slog.Logger
 
 	crew *crew
 	stop chan struct{} // closed by close: gives up retrying releases
@@ -37,9 +39,9 @@ type outputs struct {
 	levels map[string]*call  // of the level-type outputs; read-only
 }
 
-func newOutputs(drv driver, m marks, hook Hook, kinds map[string]signalKind, told func(Event)) *outputs {
+func newOutputs(drv driver, m marks, hook Hook, kinds map[string]signalKind, told func(Event), log *slog.Logger) *outputs {
 	o := &outputs{
-		drv: drv, marks: m, hook: hook, kinds: kinds, told: told,
+		drv: drv, marks: m, hook: hook, kinds: kinds, told: told, log: log,
 		crew:   &crew{},
 		stop:   make(chan struct{}),
 		lines:  map[string]*pulse{},

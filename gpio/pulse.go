@@ -230,8 +230,10 @@ func (o *outputs) press(p *pulse, k mark) error {
 		return o.drv.where("release", p.signal, errors.Join(ErrStuck, err))
 	}
 	o.hook.at(AfterRelease, p.signal)
-	if dropErr := drop(); err == nil && dropErr != nil {
-		return o.drv.where("mark", p.signal, dropErr)
+	if err := drop(); err != nil {
+		// The line is released, which is what counts: who reads the mark
+		// later releases it once more.
+		o.log.Warn("the mark of a pulse that has ended stays", "err", o.drv.where("mark", p.signal, err))
 	}
 	o.hook.at(AfterUnmark, p.signal)
 	if err != nil {

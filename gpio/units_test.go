@@ -3,6 +3,9 @@ package gpio
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,7 +118,7 @@ func TestPulseWidth(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				d := &fakeDriver{assertTakes: c.takes, began: time.Now()}
-				o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse}, func(Event) {})
+				o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse}, func(Event) {}, slog.New(slog.DiscardHandler))
 				require.NoError(t, o.pulse(context.Background(), PowerOut, 200*ms, false))
 				require.Equal(t, []time.Duration{c.takes, c.released}, d.moves)
 				o.close()
@@ -128,7 +131,7 @@ func TestPulseTakeOverHoldsOnFromNow(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeDriver{began: time.Now()}
-		o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse}, func(Event) {})
+		o := newOutputs(d, newMarks(dir), nil, map[string]signalKind{PowerOut: kindPulse}, func(Event) {}, slog.New(slog.DiscardHandler))
 		first := make(chan error, 1)
 		go func() { first <- o.pulse(context.Background(), PowerOut, 200*ms, false) }()
 		time.Sleep(100 * ms)
@@ -149,13 +152,37 @@ func TestPulseCancelledBeforeItsMarkMovesNothing(t *testing.T) {
 				<-gate
 			}
 		}
-		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse}, func(Event) {})
+		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse}, func(Event) {}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(context.Background(), 10*ms)
 		defer cancel()
 		require.ErrorIs(t, o.pulse(ctx, PowerOut, 200*ms, false), context.DeadlineExceeded)
 		close(gate)
 		synctest.Wait()
 		require.Empty(t, d.moves)
+		o.close()
+	})
+}
+
+// TestAMarkThatStaysSpoilsNoPulse: the line is released, whatever the disk says.
+func TestAMarkThatStaysSpoilsNoPulse(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &fakeDriver{began: time.Now()}
+		hook := func(p Point, _ string) {
+			if p == BeforeRelease { // a directory that is not empty is in the way of the removal
+				files, err := filepath.Glob(filepath.Join(dir, "pulses", "*"))
+				require.NoError(t, err)
+				for _, f := range files {
+					require.NoError(t, os.Remove(f))
+					require.NoError(t, os.MkdirAll(filepath.Join(f, "x"), 0o700))
+				}
+			}
+		}
+		var log strings.Builder
+		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse}, func(Event) {}, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, o.pulse(t.Context(), PowerOut, 10*ms, false))
+		require.Len(t, d.moves, 2)
+		require.Contains(t, log.String(), "mark")
 		o.close()
 	})
 }

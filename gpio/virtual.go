@@ -79,7 +79,7 @@ func OpenVirtual(o VirtualOptions) (*Virtual, error) {
 	}
 	v.in = newInputs(v.signals(kindInput, kindButton, kindLevel), v.read, v.where)
 	v.queue = newEventQueue()
-	v.out = newOutputs(v, newMarks(o.RunDir), o.Hook, v.outputKinds(), v.queue.push)
+	v.out = newOutputs(v, newMarks(o.RunDir), o.Hook, v.outputKinds(), v.queue.push, o.Log)
 	go v.run()
 	return v, nil
 }

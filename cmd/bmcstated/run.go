@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/dbus"
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/engine"
@@ -44,12 +46,33 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func checkConfig(f flags, stdout, stderr io.Writer) int {
-	if _, err := config.Load(f.config); err != nil {
+	cfg, err := config.Load(f.config)
+	if err == nil {
+		err = checkBoards(cfg, stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitConfig
 	}
 	fmt.Fprintln(stdout, f.config+": no errors")
 	return exitOK
+}
+
+// checkBoards reads the files that name the lines of each host, and prints
+// their warnings. A host may go without one, unless it is to be driven by lines.
+func checkBoards(cfg config.Config, stdout io.Writer) error {
+	var wrong []error
+	for _, h := range cfg.Hosts {
+		_, warnings, err := powerconfig.Load(cfg.PowerConfigDir, h.Host)
+		for _, w := range warnings {
+			fmt.Fprintln(stdout, w)
+		}
+		absent := errors.Is(err, fs.ErrNotExist)
+		if err != nil && !(absent && cfg.ExecutorOf(h.Chassis) != config.ExecutorGPIO) {
+			wrong = append(wrong, fmt.Errorf("host %d: %w", h.Host, err))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // releaseLines is what ExecStopPost runs: it needs no bus and touches marked

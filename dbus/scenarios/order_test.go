@@ -2,6 +2,8 @@ package scenarios
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +11,8 @@ import (
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/dbus/dbustest"
 )
 
 // wide lets one client have thousands of requests waiting.
@@ -196,6 +200,29 @@ func TestWrongConfigurationServesAndDrivesNothing(t *testing.T) {
 	out := d.bus.Run(t, bin, "--check-config", "--config", d.config)
 	require.Equal(t, 78, out.Exit)
 	require.Contains(t, out.Stderr, "intervl")
+}
+
+// TestCheckConfigReadsTheBoardFiles: a host that is to be driven by lines needs
+// the file that names them.
+func TestCheckConfigReadsTheBoardFiles(t *testing.T) {
+	d := prepare(t, "")
+	bin, err := binary()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	d.config = filepath.Join(dir, "bmcstate.json")
+	file := filepath.Join(dir, "power-config-host0.json")
+	check := func(executor string) dbustest.Output {
+		require.NoError(t, os.WriteFile(d.config, fmt.Appendf(nil, `{"executor": %q, "powerConfigDir": %q}`, executor, dir), 0o600))
+		return d.bus.Run(t, bin, "--check-config", "--config", d.config)
+	}
+	require.Equal(t, 0, check("auto").Exit)
+	out := check("gpio")
+	require.Equal(t, 78, out.Exit)
+	require.Contains(t, out.Stderr, file)
+	require.NoError(t, os.WriteFile(file, []byte(`{"gpio_configs": [}`), 0o600))
+	out = check("auto")
+	require.Equal(t, 78, out.Exit)
+	require.Contains(t, out.Stderr, file)
 }
 
 func TestAnUnreadableConfigurationIsNamed(t *testing.T) {

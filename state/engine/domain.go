@@ -283,7 +283,7 @@ func (d *domain) judged(agreed bool) {
 	case v == state.VerdictNoop:
 		d.finish(seq, state.Noop, "")
 	case v == state.VerdictInvalid:
-		d.finish(seq, state.Invalid, fmt.Sprintf("%s makes no sense while the power is off", req.Op))
+		d.finish(seq, state.Invalid, "it makes no sense while the power is off")
 	default:
 		d.launch(req, v, false, false)
 	}

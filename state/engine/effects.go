@@ -120,8 +120,9 @@ type (
 		queue  state.Queue
 	}
 	publishRequest struct {
-		domain  int
-		request state.Request
+		domain   int
+		request  state.Request
+		restored bool // it ended in an earlier run
 	}
 	removeRequest struct {
 		domain int

@@ -446,7 +446,7 @@ func (e *Engine) reboot(eff rebootEffect) {
 func (e *Engine) logRequest(eff publishRequest) {
 	r := &eff.request
 	level := slog.LevelInfo
-	if r.Status == state.Pending {
+	if r.Status == state.Pending || eff.restored {
 		level = slog.LevelDebug
 	}
 	e.opts.Log.Log(e.ctx, level, "request", "domain", eff.domain, "seq", r.Seq, "uid", r.Key.UID, "client", r.Key.Client,
