@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -66,9 +67,14 @@ func resourceOf(w config.Watched) faults.Resource {
 	if n := w.Net; n != nil {
 		r.Probe = faults.Net{
 			Host: n.Host, Port: strconv.Itoa(n.Port), Send: n.Send, Expect: n.Expect, HTTPPath: n.HTTPPath, FamilyWeight: n.FamilyWeight,
+			Lookup: lookup,
 		}
 	}
 	return r
+}
+
+func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	return systemd.ResolveHost(ctx, "", name)
 }
 
 // run runs the loop until ctx ends.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -48,6 +49,10 @@ type Net struct {
 	Host string // name or address
 	Port string
 
+	// Lookup is asked for names that /etc/hosts does not have. Nil: there are
+	// no others.
+	Lookup Lookup
+
 	// Send and Expect make a conversation: Send is written, then the first
 	// line that comes back must begin with Expect. Both empty: connecting and
 	// disconnecting is enough.
@@ -69,40 +74,17 @@ func (n Net) Probe(ctx context.Context, thorough bool) Result {
 	if err != nil {
 		return failure(err, monitor.ProbeCompleteFailure)
 	}
+	port, err := strconv.ParseUint(n.Port, 10, 16)
+	if err != nil {
+		return failure(err, monitor.ProbeMonitorError)
+	}
 	results := make([]Result, len(addresses))
 	var wg sync.WaitGroup
 	for i, a := range addresses {
-		wg.Go(func() { results[i] = n.talk(ctx, a, thorough) })
+		wg.Go(func() { results[i] = n.talk(ctx, netip.AddrPortFrom(a, uint16(port)), thorough) })
 	}
 	wg.Wait()
 	return n.combine(results)
-}
-
-// resolve returns one address of each family that the host has. A family
-// without an address is not applicable, which is no failure.
-func (n Net) resolve(ctx context.Context) ([]string, error) {
-	if ip := net.ParseIP(n.Host); ip != nil {
-		return []string{net.JoinHostPort(n.Host, n.Port)}, nil
-	}
-	found, err := net.DefaultResolver.LookupIPAddr(ctx, n.Host)
-	if err != nil {
-		return nil, err
-	}
-	var v4, v6 string
-	for _, a := range found {
-		if a.IP.To4() != nil && v4 == "" {
-			v4 = net.JoinHostPort(a.String(), n.Port)
-		} else if a.IP.To4() == nil && v6 == "" {
-			v6 = net.JoinHostPort(a.String(), n.Port)
-		}
-	}
-	var all []string
-	for _, a := range []string{v4, v6} {
-		if a != "" {
-			all = append(all, a)
-		}
-	}
-	return all, nil
 }
 
 // combine makes one result of one per family.
@@ -125,14 +107,14 @@ func (n Net) combine(results []Result) Result {
 }
 
 // talk makes one conversation. The socket is closed on every path.
-func (n Net) talk(ctx context.Context, address string, thorough bool) Result {
+func (n Net) talk(ctx context.Context, address netip.AddrPort, thorough bool) Result {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(time.Minute)
 	}
 	share := time.Duration(float64(time.Until(deadline)) * connectShare)
 	d := net.Dialer{Timeout: max(share, time.Nanosecond), KeepAlive: -1}
-	c, err := d.DialContext(ctx, "tcp", address)
+	c, err := d.DialTCP(ctx, "tcp", netip.AddrPort{}, address)
 	if err != nil {
 		return failure(err, monitor.ProbeCompleteFailure)
 	}
