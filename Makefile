@@ -24,7 +24,7 @@ TAGS := inject,bed1,bed4,faults
 GOLANGCI := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := 2.15.0
 
-.PHONY: all demo run build arm test race test-gpio test-bmc lint size fuzz-smoke bench deps clean
+.PHONY: all demo run build arm test race test-systemd test-gpio test-bmc lint size fuzz-smoke bench deps clean
 
 all: build
 
@@ -60,6 +60,11 @@ test: deps
 		a=$$?; go test -timeout 30m -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go
 
 race: test
+
+## test-systemd: the daemon under a real systemd as PID 1 (bed 4); needs root, and
+## caches what it builds and fetches in build/beds
+test-systemd:
+	@systemd/beds/bed4.sh
 
 ## test-gpio: bed 1, the daemon on gpio-sim's lines under Debian's kernel in QEMU
 test-gpio:
