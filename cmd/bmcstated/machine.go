@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,9 +44,10 @@ type domainOf struct {
 }
 
 // openMachine opens the boards. It touches no line (DESIGN.md P7).
-func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Notifier, log *slog.Logger) (*machine, error) {
+func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*machine, error) {
+	log := notes.log
 	m := &machine{
-		boot: gpio.BootTime, boards: map[int]engine.Board{}, signals: map[int]map[string]bool{}, power: map[int]*powerconfig.Config{}, notify: notify,
+		boot: gpio.BootTime, boards: map[int]engine.Board{}, signals: map[int]map[string]bool{}, power: map[int]*powerconfig.Config{}, notify: notes.notify,
 		targets: map[int]*sequence.Targets{}, cause: state.RebootCauseUnknown,
 		runDir: f.runDir, simulate: f.simulate, rebooted: make(chan struct{}),
 	}
@@ -65,7 +65,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notify *systemd.Noti
 		m.units = openUnits(log)
 		m.closers = append(m.closers, m.units.close)
 		if cfg.Driven {
-			m.openReal(f, cfg, inj, log)
+			m.openReal(f, cfg, inj, notes)
 			m.openTargets(cfg, log)
 		}
 		return m, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -19,13 +20,14 @@ import (
 // openReal opens the board of every domain whose host has a file of
 // x86-power-control's. Whatever is wrong with one leaves its objects served and
 // its lines alone (DESIGN.md §7).
-func (m *machine) openReal(f flags, cfg config.Config, inj injection, log *slog.Logger) {
+func (m *machine) openReal(f flags, cfg config.Config, inj injection, notes *notices) {
+	log := notes.log
 	kept := m.keptFiles(log)
 	for _, d := range m.domains {
 		if cfg.ExecutorOf(d.id) == config.ExecutorSystemd {
 			continue
 		}
-		host, pc := boardFile(cfg.PowerConfigDir, d, log)
+		host, pc := boardFile(cfg.PowerConfigDir, d, notes)
 		if pc == nil {
 			continue
 		}
@@ -39,7 +41,7 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, log *slog.
 			},
 		})
 		if err != nil {
-			log.Error("the host is served and not driven", "host", host, "err", err)
+			notes.undriven(host, err)
 			continue
 		}
 		b := newBoard(withProperties(c, pc, log))
@@ -54,7 +56,8 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, log *slog.
 }
 
 // boardFile reads the file of the first host of a domain that has one.
-func boardFile(dir string, d domainOf, log *slog.Logger) (host int, _ *powerconfig.Config) {
+func boardFile(dir string, d domainOf, notes *notices) (host int, _ *powerconfig.Config) {
+	log := notes.log
 	for _, host := range d.hosts {
 		pc, warnings, err := powerconfig.Load(dir, host)
 		for _, w := range warnings {
@@ -65,7 +68,7 @@ func boardFile(dir string, d domainOf, log *slog.Logger) (host int, _ *powerconf
 			log.Info("the host has no power configuration: it is served and not driven", "host", host,
 				"file", filepath.Join(dir, powerconfig.FileName(host)))
 		case err != nil:
-			log.Error("the power configuration is wrong: the host is served and not driven", "host", host, "err", err)
+			notes.undriven(host, fmt.Errorf("the power configuration is wrong: %w", err))
 			return host, nil
 		default:
 			if host != d.hosts[len(d.hosts)-1] {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
@@ -31,7 +32,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitOK
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	handler := systemd.NewLogHandler(systemd.LogOptions{Fallback: stderr})
+	defer closeLog(handler)
+	log := slog.New(handler)
 	switch {
 	case f.version:
 		fmt.Fprintln(stdout, version())
@@ -43,6 +46,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		return serve(ctx, f, log)
 	}
+}
+
+// logWithin is how long the last records may take to be written.
+const logWithin = 2 * time.Second
+
+func closeLog(h *systemd.LogHandler) {
+	ctx, cancel := context.WithTimeout(context.Background(), logWithin)
+	defer cancel()
+	_ = h.Close(ctx) // there is nowhere left to say so
 }
 
 func checkConfig(f flags, stdout, stderr io.Writer) int {
@@ -78,7 +90,7 @@ func checkBoards(cfg config.Config, stdout io.Writer) error {
 // releaseLines is what ExecStopPost runs: it needs no bus and touches marked
 // lines only (DESIGN.md P6).
 func releaseLines(f flags, log *slog.Logger) int {
-	if err := gpio.ReleaseMarked(f.runDir, log); err != nil {
+	if err := gpio.ReleaseMarked(f.runDir, log.With(systemd.LogMessageID, systemd.MsgLinesReleased)); err != nil {
 		log.Error("lines could not be released", "err", err)
 		return exitFailure
 	}
@@ -87,32 +99,38 @@ func releaseLines(f flags, log *slog.Logger) int {
 
 // serve runs the daemon until ctx ends or the bus is lost.
 func serve(ctx context.Context, f flags, log *slog.Logger) int {
+	notify := systemd.NewNotifier()
+	notes := newNotices(notify, log)
 	cfg, err := config.Load(f.config)
 	if err != nil {
-		log.Error("the configuration is wrong: objects are served and nothing is driven", "err", err)
+		log.Error(wrongConfig, systemd.LogMessageID, systemd.MsgDegraded, "err", err)
+		notes.problem(wrongConfig + ": " + err.Error())
 	}
-	code, err := daemon(ctx, f, cfg, log)
+	code, err := daemon(ctx, f, cfg, notes)
 	if err != nil {
 		log.Error("stopping", "err", err)
 	}
 	return code
 }
 
-func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (int, error) {
-	if err := gpio.ReleaseMarked(f.runDir, log); err != nil {
+const wrongConfig = "the configuration is wrong: objects are served and nothing is driven"
+
+func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (int, error) {
+	log, notify := notes.log, notes.notify
+	if err := gpio.ReleaseMarked(f.runDir, log.With(systemd.LogMessageID, systemd.MsgLinesReleased)); err != nil {
 		log.Error("lines that an earlier run left asserted could not be released", "err", err)
 	}
 	inj := newInjection()
-	notify := systemd.NewNotifier()
-	m, err := openMachine(f, cfg, inj, notify, log)
+	m, err := openMachine(f, cfg, inj, notes)
 	if err != nil {
 		return exitFailure, err
 	}
 	defer m.close()
+	notes.domains = m.domainIDs()
 	eng, err := engine.New(engine.Options{
 		Config: engineConfig(cfg, m), Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
-		Beat:    inj.beat(beat(notify)), Beats: beats(notify),
+		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: notes.take,
 	})
 	if err != nil {
 		return exitStorage, err
@@ -130,20 +148,19 @@ func daemon(ctx context.Context, f flags, cfg config.Config, log *slog.Logger) (
 		return exitFailure, errors.Join(err, eng.Close())
 	}
 	fm.server = server
-	return serveBus(ctx, eng, server, fm, m, log)
+	return serveBus(ctx, eng, server, fm, m, notes)
 }
 
 // serveBus runs the engine, then the bus in front of it, and takes both down.
-func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *faultMonitor, m *machine, log *slog.Logger) (int, error) {
+func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *faultMonitor, m *machine, notes *notices) (int, error) {
+	log := notes.log
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx, server) }()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		fm.run(ctx)
-	}()
+	var others sync.WaitGroup
+	others.Go(func() { fm.run(ctx) })
+	others.Go(func() { notes.run(ctx) })
 
 	code, err := exitOK, waitReady(ctx, eng)
 	if err == nil {
@@ -152,7 +169,8 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *
 	switch {
 	case err == nil:
 		log.Info("ready")
-		tell(m.notify.Ready("serving"), log)
+		notes.enter("")
+		tell(m.notify.Ready(notes.line()), log)
 	case errors.Is(err, dbus.ErrNameTaken):
 		code = exitNameUsed
 	case ctx.Err() != nil:
@@ -171,7 +189,7 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *
 	}
 	tell(m.notify.Stopping("stopping"), log)
 	cancel()
-	<-watched
+	others.Wait()
 	err = errors.Join(err, <-ended, server.Close())
 	return code, err
 }

@@ -87,7 +87,7 @@ func TestNoPowerConfigurationDrivesNothing(t *testing.T) {
 	d.start()
 	err := d.hset("On")
 	require.Error(t, err)
-	require.Contains(t, d.log.String(), "served and not driven")
+	d.untilLog("served and not driven")
 	require.Equal(t, "xyz.openbmc_project.Common.Error.Unavailable", errorName(err))
 }
 
@@ -95,5 +95,5 @@ func TestWrongPowerConfigurationDrivesNothing(t *testing.T) {
 	d := realBoard(t, `{"gpio_configs": [{"Name": "PowerOut"`)
 	d.start()
 	require.Error(t, d.hset("On"))
-	require.Contains(t, d.log.String(), "the power configuration is wrong")
+	d.untilLog("the power configuration is wrong")
 }

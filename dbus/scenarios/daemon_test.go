@@ -58,6 +58,7 @@ type daemon struct {
 	cmd      *exec.Cmd
 	log      *syncBuffer
 	exited   chan struct{}
+	env      []string // in addition
 }
 
 type syncBuffer struct {
@@ -106,7 +107,7 @@ func (d *daemon) launch() {
 	}
 	d.log, d.exited = &syncBuffer{}, make(chan struct{})
 	d.cmd = exec.Command(bin, args...)
-	d.cmd.Env = append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+d.bus.Address)
+	d.cmd.Env = append(append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+d.bus.Address), d.env...)
 	d.cmd.Stderr = d.log
 	require.NoError(d.t, d.cmd.Start())
 	cmd, exited := d.cmd, d.exited
@@ -129,6 +130,14 @@ func (d *daemon) start() {
 	signals := d.subscribe("org.freedesktop.DBus", "NameOwnerChanged")
 	d.launch()
 	d.await(signals, "the daemon's names", func(*godbus.Signal) bool { return d.owned(queueName) && d.owned(hostName) && d.owned(schedName+"0") })
+}
+
+// untilLog waits until the daemon has logged a text.
+func (d *daemon) untilLog(text string) {
+	d.t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(d.log.String(), text); time.Sleep(time.Millisecond) {
+		require.True(d.t, time.Now().Before(end), "%q is not logged: %s", text, d.log.String())
+	}
 }
 
 func (d *daemon) owned(name string) bool {

@@ -188,8 +188,8 @@ func TestWrongConfigurationServesAndDrivesNothing(t *testing.T) {
 	d := prepare(t, "{\n  \"policy\": \"FIFO_DEDUP\",\n  \"intervl\": 3\n}")
 	d.args = nil
 	d.start()
-	require.Contains(t, d.log.String(), ":3:3")
-	require.Contains(t, d.log.String(), "intervl")
+	d.untilLog(":3:3")
+	d.untilLog("intervl")
 	err := d.hset("On")
 	require.Equal(t, "xyz.openbmc_project.Common.Error.Unavailable", errorName(err))
 	require.Contains(t, fmt.Sprint(err), "driven")
@@ -230,5 +230,5 @@ func TestAnUnreadableConfigurationIsNamed(t *testing.T) {
 	d.config = "/no/such/bmcstate.json"
 	d.args = nil
 	d.start()
-	require.Contains(t, d.log.String(), "/no/such/bmcstate.json")
+	d.untilLog("/no/such/bmcstate.json")
 }

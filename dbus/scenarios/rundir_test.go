@@ -19,7 +19,7 @@ func TestRunDirectoryThatTakesNoMark(t *testing.T) {
 
 	require.NoError(t, d.hset("Off"))
 	d.idle()
-	require.Contains(t, d.log.String(), "pulse mark")
+	d.untilLog("pulse mark")
 	d.untilHost("Running")
 
 	require.NoError(t, d.cset("Off"))

@@ -31,11 +31,7 @@ func (c *Core) write(ev Write) {
 		c.refuse(ev.Reply, invalidArgument("there is no %s", ev.Object))
 		return
 	}
-	if r := d.maskedRefusal(ev.Op); r != nil {
-		c.refuse(ev.Reply, r)
-		return
-	}
-	d.admit(queue.Delivery{
+	d.admitCall(queue.Delivery{
 		Key: state.Key{UID: ev.Caller.UID}, Object: ev.Object, Op: ev.Op, Conn: ev.Caller.Sender, Property: true,
 	}, ev.Reply)
 }
@@ -43,11 +39,7 @@ func (c *Core) write(ev Write) {
 // submit admits a request with a key of its own.
 func (c *Core) submit(ev Submit) {
 	d := c.domain(ev.Domain)
-	if r := d.maskedRefusal(ev.Op); r != nil {
-		c.refuse(ev.Reply, r)
-		return
-	}
-	d.admit(queue.Delivery{
+	d.admitCall(queue.Delivery{
 		Key:    state.Key{UID: ev.Caller.UID, Client: ev.Client, Request: ev.Request},
 		Object: d.object(ev.Op), Op: ev.Op, Conn: ev.Caller.Sender, Cause: ev.Cause, Expires: ev.Expires,
 	}, ev.Reply)
@@ -57,11 +49,20 @@ func (c *Core) refuse(reply func(Answer), r *Refusal) {
 	c.emit(replyEffect{reply, Answer{Err: r}})
 }
 
+// admitCall admits what a client asks for. A masked button refuses it.
+func (d *domain) admitCall(dl queue.Delivery, reply func(Answer)) {
+	if r := d.maskedRefusal(dl.Op); r != nil {
+		d.core.refuseRequest(d.cfg.ID, dl, reply, r)
+		return
+	}
+	d.admit(dl, reply)
+}
+
 // admit decides about a delivery and journals what it accepts.
 // It returns the sequence of what is new, else 0.
 func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 	if d.barrier != 0 && dl.Op.Raising() && !d.q.Repeats(dl) {
-		d.core.refuse(reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
+		d.core.refuseRequest(d.cfg.ID, dl, reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
 		return 0
 	}
 	a := d.q.Admit(d.now(), dl, func() uint64 { return d.journalNew(dl) })
@@ -77,7 +78,7 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 		d.pending = append(d.pending, call{a.Seq, dl.Property, true, reply})
 		d.decided = true
 	default:
-		d.core.refuse(reply, refusal(a))
+		d.core.refuseRequest(d.cfg.ID, dl, reply, refusal(a))
 	}
 	return 0
 }
@@ -136,6 +137,7 @@ func (d *domain) accepted(seq uint64, err error) {
 	delete(d.undurable, seq)
 	d.decided = true
 	if err != nil {
+		d.core.emit(noticeEffect{Notice{Kind: NoticeRefused, Domain: d.cfg.ID, Request: req, Err: err}})
 		d.q.Drop(seq)
 		delete(d.followers, seq)
 		d.answerAll(seq, unavailable(err))
@@ -153,6 +155,7 @@ func (d *domain) durable(seq uint64) {
 	if req.Status != state.Pending {
 		return
 	}
+	d.core.notice(NoticeAccepted, d.cfg.ID, d.q, seq)
 	switch req.Op.Class() {
 	case state.Emergency:
 		d.emergency(req)

@@ -51,7 +51,7 @@ func (b *bmc) write(ev Write) {
 	dl := queue.Delivery{Key: state.Key{UID: ev.Caller.UID}, Object: bmcObject, Op: ev.Op, Conn: ev.Caller.Sender, Property: true}
 	a := b.q.Admit(b.core.now, dl, func() uint64 { return b.journalNew(dl) })
 	if a.Outcome != queue.Accepted && a.Outcome != queue.Repeat {
-		b.core.refuse(ev.Reply, refusal(a))
+		b.core.refuseRequest(bmcDomain, dl, ev.Reply, refusal(a))
 		return
 	}
 	b.pending = append(b.pending, call{a.Seq, true, a.Outcome == queue.Repeat, ev.Reply})
@@ -74,10 +74,13 @@ func (b *bmc) journalNew(dl queue.Delivery) uint64 {
 func (b *bmc) accepted(seq uint64, err error) {
 	delete(b.undurable, seq)
 	if err != nil {
+		req, _ := b.q.Get(seq)
+		b.core.emit(noticeEffect{Notice{Kind: NoticeRefused, Domain: bmcDomain, Request: req, Err: err}})
 		b.q.Drop(seq)
 	} else {
 		b.q.Durable(seq)
 		b.q.SetNewest(seq)
+		b.core.notice(NoticeAccepted, bmcDomain, b.q, seq)
 	}
 	rest := b.pending[:0]
 	for _, c := range b.pending {
@@ -114,6 +117,7 @@ func (b *bmc) advance() {
 		return // another reboot is on its way
 	}
 	b.going, b.goingAt = head.Seq, b.core.now.Boot
+	b.core.notice(NoticeLaunched, bmcDomain, b.q, head.Seq)
 	b.entry = b.core.append(history.Entry{Kind: history.KindStarted, Domain: bmcDomain, Request: head.Seq},
 		wait{what: waitStep, request: head.Seq})
 }
@@ -161,6 +165,9 @@ func (b *bmc) journalStatus(seq uint64) {
 	req, ok := b.q.Get(seq)
 	if !ok {
 		return
+	}
+	if kind, ok := statusNotice(req.Status); ok {
+		b.core.notice(kind, bmcDomain, b.q, seq)
 	}
 	b.core.append(history.Entry{Kind: history.KindStatus, Domain: bmcDomain, Request: seq, Status: req.Status, Reason: req.Reason},
 		wait{what: waitRecord, request: seq})

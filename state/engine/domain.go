@@ -308,6 +308,9 @@ func (d *domain) journalStatus(seq uint64) {
 	if req.Status.Final() {
 		d.cameTo(&req)
 	}
+	if kind, ok := statusNotice(req.Status); ok {
+		d.core.notice(kind, d.cfg.ID, d.q, seq)
+	}
 	d.core.record(d, history.Entry{
 		Kind: history.KindStatus, Domain: d.cfg.ID, Request: seq,
 		Status: req.Status, Reason: req.Reason, Superseded: req.Superseded,

@@ -120,9 +120,8 @@ type (
 		queue  state.Queue
 	}
 	publishRequest struct {
-		domain   int
-		request  state.Request
-		restored bool // it ended in an earlier run
+		domain  int
+		request state.Request
 	}
 	removeRequest struct {
 		domain int

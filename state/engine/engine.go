@@ -78,6 +78,9 @@ type Options struct {
 	// Signs, where not nil, takes what the fault monitor has to know. It is called
 	// from the engine's loop and must not block.
 	Signs func(Sign)
+	// Notice, where not nil, takes what is worth a line in a log. It is called
+	// from New and from the engine's loop, and must not block.
+	Notice func(Notice)
 }
 
 // Engine is the goroutine around a [Core]. Post is safe for concurrent use.
@@ -91,6 +94,8 @@ type Engine struct {
 	ready   chan struct{}
 	isReady bool           // ready is closed; the loop's own
 	commit  history.Commit // the one being handled; the loop's own
+
+	storageBad bool // the journal failed last; the loop's own
 
 	jobs map[uint64]context.CancelCauseFunc // by request; the loop's own
 
@@ -118,14 +123,19 @@ func New(opts Options) (*Engine, error) {
 		opts.Log.Warn(r.String())
 	}
 	if replay.Volatile != "" {
-		opts.Log.Warn("the state directory does not survive power loss", "dir", jo.Dir, "fs", replay.Volatile)
+		e.tell(Notice{Kind: NoticeVolatile, Domain: BMCDomain, Err: fmt.Errorf("%s is on %s", jo.Dir, replay.Volatile)})
 	}
 	if replay.Unwritable != nil {
-		opts.Log.Error("requests are refused", "err", replay.Unwritable)
+		e.storage(replay.Unwritable)
 	}
 	e.core = NewCore(opts.Config, log)
 	for _, problem := range e.core.Recover(opts.Now(), &replay.Picture, jo.BootID) {
 		opts.Log.Warn(problem.Error())
+	}
+	for _, eff := range e.core.out { // what has ended while no daemon lived
+		if n, ok := eff.(noticeEffect); ok {
+			e.tell(n.notice)
+		}
 	}
 	return e, nil
 }
@@ -214,6 +224,7 @@ func (e *Engine) step(ev Event) {
 	case commitEvent:
 		e.commit = t.Commit
 		ev = committed{t.First, t.Last, t.Err}
+		e.storage(t.Err)
 		if t.Due {
 			e.compact()
 		}
@@ -272,7 +283,10 @@ func (e *Engine) carryOut(eff Effect) {
 		}
 	case barrierEffect:
 		e.workers.Go(func() { e.bar(eff) })
+	case noticeEffect:
+		e.tell(eff.notice)
 	case voidEffect:
+		e.storage(errSilent)
 		e.workers.Go(func() { e.void(eff) })
 	case signEffect:
 		if e.opts.Signs != nil {
@@ -297,7 +311,6 @@ func (e *Engine) carryOut(eff Effect) {
 	case publishQueue:
 		p.PublishQueue(eff.domain, eff.queue)
 	case publishRequest:
-		e.logRequest(eff)
 		p.PublishRequest(eff.domain, eff.request)
 	case removeRequest:
 		p.RemoveRequest(eff.domain, eff.seq)
@@ -440,15 +453,4 @@ func (e *Engine) reboot(eff rebootEffect) {
 			e.Post(rebootFailed{eff.seq, err})
 		}
 	})
-}
-
-// logRequest keeps the trail of who asked for what, and how it ended.
-func (e *Engine) logRequest(eff publishRequest) {
-	r := &eff.request
-	level := slog.LevelInfo
-	if r.Status == state.Pending || eff.restored {
-		level = slog.LevelDebug
-	}
-	e.opts.Log.Log(e.ctx, level, "request", "domain", eff.domain, "seq", r.Seq, "uid", r.Key.UID, "client", r.Key.Client,
-		"request", r.Key.Request, "transition", r.Op.String(), "object", r.Object.String(), "status", r.Status.String(), "reason", r.Reason)
 }

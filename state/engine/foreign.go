@@ -191,6 +191,7 @@ func (d *domain) launchAdopted(job Foreign, plan sequence.Plan) {
 	d.touch(req.Seq)
 	d.intend()
 	d.began(&req)
+	d.core.notice(NoticeLaunched, d.cfg.ID, d.q, req.Seq)
 	d.core.append(history.Entry{Kind: history.KindStarted, Domain: d.cfg.ID, Request: req.Seq, Verdict: plan.Verdict},
 		wait{what: waitRecord, domain: d, request: req.Seq})
 	d.begin(0)

@@ -85,6 +85,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.clearHints()
 	d.touch(req.Seq)
 	d.began(&req)
+	d.core.notice(NoticeLaunched, d.cfg.ID, d.q, req.Seq)
 	d.journalStart()
 	d.begin(0)
 }

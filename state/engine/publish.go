@@ -166,7 +166,7 @@ func (d *domain) publishOne(req state.Request) {
 		return
 	}
 	d.live[req.Seq] = req
-	d.core.emit(publishRequest{domain: d.cfg.ID, request: req})
+	d.core.emit(publishRequest{d.cfg.ID, req})
 	switch {
 	case !final || isObject && old.Status.Final():
 	case !req.Launched:
@@ -194,7 +194,7 @@ func (d *domain) remove(seq uint64) {
 func (d *domain) publishRestored() {
 	for _, seq := range d.restored {
 		d.objects = append(d.objects, seq)
-		d.core.emit(publishRequest{d.cfg.ID, d.live[seq], true})
+		d.core.emit(publishRequest{d.cfg.ID, d.live[seq]})
 	}
 	d.restored = nil
 }

@@ -191,6 +191,7 @@ func (d *domain) resume(r recovered) {
 		started: st.Unit != "" || d.cfg.Targets != nil, adopted: r.Key.Client == ForeignClient,
 	}
 	d.run.see(d.levels)
+	d.core.notice(NoticeLaunched, d.cfg.ID, d.q, r.Seq)
 	switch {
 	case r.Status == state.Unknown:
 		d.run.mode, d.run.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
