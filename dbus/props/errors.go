@@ -2,6 +2,7 @@ package props
 
 import (
 	"fmt"
+	"strings"
 
 	godbus "github.com/godbus/dbus/v5"
 )
@@ -20,9 +21,28 @@ const (
 	ErrUnknownProperty  = "org.freedesktop.DBus.Error.UnknownProperty"
 )
 
-// Errorf makes a D-Bus error with a text.
+// quoteMax is how many bytes of a caller's words an error repeats.
+const quoteMax = 200
+
+// Errorf makes a D-Bus error with a text. Arguments that are long texts are cut:
+// they are a caller's, and need not all come back, or go into a log.
 func Errorf(name, format string, args ...any) *godbus.Error {
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			args[i] = clip(a)
+		case godbus.ObjectPath:
+			args[i] = clip(string(a))
+		}
+	}
 	return &godbus.Error{Name: name, Body: []any{fmt.Sprintf(format, args...)}}
+}
+
+func clip(text string) string {
+	if len(text) <= quoteMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:quoteMax], "") + "…"
 }
 
 func unknownObject(path godbus.ObjectPath) *godbus.Error {

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
@@ -118,4 +120,16 @@ func TestSocketPath(t *testing.T) {
 	}
 	_, err := socketPath("unix:guid=1")
 	assert.Error(t, err)
+}
+
+// TestErrorsRepeatLittle: what a caller sent need not all come back.
+func TestErrorsRepeatLittle(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	for name, err := range map[string]*godbus.Error{
+		"a value": Errorf(ErrFailed, "%q is no value.", long), "an object": unknownObject(godbus.ObjectPath("/" + long)), "a member": unknownMethod(long, long),
+	} {
+		require.Less(t, len(err.Error()), 1000, name)
+		require.True(t, utf8.ValidString(err.Error()), name)
+	}
+	require.Equal(t, `"x" is no value.`, Errorf(ErrFailed, "%q is no value.", "x").Error())
 }
