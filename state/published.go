@@ -74,6 +74,8 @@ const (
 	RebootCauseWatchdog
 	RebootCauseSoftware
 	RebootCauseUnknown
+
+	RebootCauses = iota // how many there are
 )
 
 // RestartCause is xyz.openbmc_project.State.Host.RestartCause.

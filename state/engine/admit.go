@@ -72,6 +72,7 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 		d.wanted(dl.Key, dl.Op)
 		return a.Seq
 	case queue.Repeat:
+		d.intervened()
 		if a.Claimed {
 			d.journalClaim(a.Seq, dl.Key.UID, false)
 		}
@@ -271,6 +272,9 @@ func (d *domain) ready() []call {
 		out = append(out, c)
 		if a := d.answerFor(c); a.Err == nil && a.Status != state.Invalid {
 			d.q.SetNewest(c.seq)
+			if req, ok := d.q.Get(c.seq); ok {
+				d.wished(req.Op)
+			}
 		}
 	}
 	d.pending = rest

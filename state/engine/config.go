@@ -18,6 +18,14 @@ type Config struct {
 	RetryAttempts uint32 // before anyone wrote RetryAttempts
 
 	RebootCause state.RebootCause // of this boot; the zero value is POR
+
+	RestoreNotAfter       [state.RebootCauses]bool // the restore policy is not looked at after such a boot
+	RestoreOnlyLost       bool                     // Restore and AlwaysOff act only where power was lost
+	RestoreAfterForcedOff bool                     // a Chassis Off does not change what Restore brings back
+	// Supplies says that [Supplies] events tell how the power supplies are.
+	// Without it they are always good.
+	Supplies bool
+
 	// BMCUnits says that [BMCUnits] events tell how the BMC is. Without it the
 	// BMC is always ready.
 	BMCUnits bool
@@ -36,7 +44,9 @@ type DomainConfig struct {
 	Targets *sequence.Targets
 	// NMIWhenPoweredOff lets the NMI button act on a host that is off.
 	NMIWhenPoweredOff bool
-	Driven            bool // has a board; without one the objects are served and requests end FAILED
+	// RestoreStagger holds this domain's restore policy back after the others'.
+	RestoreStagger time.Duration
+	Driven         bool // has a board; without one the objects are served and requests end FAILED
 }
 
 // Times are the deadlines of DESIGN.md that are not a sequence's own.
@@ -51,6 +61,8 @@ type Times struct {
 	Judge     time.Duration // inputs may contradict each other
 	OffGuard  time.Duration // after a power off: nobody else's job may apply power
 	Reboot    time.Duration // of the BMC, until it counts as not done
+	// RestoreSettle is how long power must read the same after a boot.
+	RestoreSettle time.Duration
 }
 
 // DefaultTimes are DESIGN.md's.
@@ -66,5 +78,7 @@ func DefaultTimes() Times {
 		Judge:     10 * time.Second,
 		OffGuard:  30 * time.Second,
 		Reboot:    10 * time.Minute,
+
+		RestoreSettle: 5 * time.Second,
 	}
 }

@@ -115,6 +115,10 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.domain(ev.Domain).foreignJob(ev)
 	case BMCUnits:
 		c.bmc.seen(ev)
+	case Settings:
+		c.takeSettings(ev)
+	case Supplies:
+		c.domain(ev.Domain).supplied(ev.Status)
 	case tick:
 	default:
 		panic(fmt.Sprintf("engine: unknown event %T", ev))

@@ -48,6 +48,11 @@ type domain struct {
 	intent    uint64               // generation of what people outside want
 	followers map[uint64]*follower // of the fault monitor's requests
 
+	// The power restore policy.
+	look        look
+	held        settingsOf
+	powerStatus state.PowerStatus
+
 	// What is shown.
 	counted   history.Counters // as last journalled
 	countedAt time.Duration
@@ -88,7 +93,10 @@ type judging struct {
 func newDomain(c *Core, cfg DomainConfig) *domain {
 	d := &domain{core: c, cfg: cfg, q: queue.New(cfg.Queue), live: map[uint64]state.Request{},
 		undurable: map[uint64]bool{}, touched: map[uint64]bool{},
-		followers: map[uint64]*follower{}}
+		followers: map[uint64]*follower{}, powerStatus: state.PowerStatusGood}
+	if c.cfg.Supplies {
+		d.powerStatus = state.PowerStatusUndefined
+	}
 	d.values = newValues(cfg, c.cfg.RetryAttempts)
 	return d
 }
@@ -143,6 +151,7 @@ func (d *domain) advance() {
 	d.takeOver()
 	d.adopt()
 	d.schedules()
+	d.restore()
 	for d.run == nil && d.judgeHead() {
 	}
 	d.poll()
@@ -341,7 +350,7 @@ func (d *domain) nextDeadline() time.Duration {
 	if d.others.adoptAt > d.boot() {
 		at(d.others.adoptAt)
 	}
-	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline()} {
+	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline(), d.restoreDeadline()} {
 		at(t)
 	}
 	for _, r := range d.recovered {

@@ -71,6 +71,11 @@ type Options struct {
 	Journal  history.Options // Commit and Report are the engine's
 	Now      func() state.Instant
 	Log      *slog.Logger
+	// WriteSetting, where not nil, changes a setting that another daemon holds,
+	// and PowerLost records that a domain lost power while the BMC was away.
+	// Both are called from the engine's loop and must not block.
+	WriteSetting func(host int, what state.Setting, value uint64)
+	PowerLost    func(domain int)
 	// Beat, where not nil, is called from the engine's own loop at least every
 	// Beats; a watchdog hangs on it.
 	Beat  func()
@@ -308,6 +313,16 @@ func (e *Engine) carryOut(eff Effect) {
 		p.PublishBMC(eff.bmc)
 	case publishSchedule:
 		p.PublishSchedule(eff.index, eff.schedule)
+	case publishSettings:
+		p.PublishSettings(eff.host, eff.settings)
+	case writeSettingEffect:
+		if e.opts.WriteSetting != nil {
+			e.opts.WriteSetting(eff.host, eff.setting, eff.value)
+		}
+	case powerLostEffect:
+		if e.opts.PowerLost != nil {
+			e.opts.PowerLost(eff.domain)
+		}
 	case publishQueue:
 		p.PublishQueue(eff.domain, eff.queue)
 	case publishRequest:

@@ -179,6 +179,8 @@ func (d *domain) launchAdopted(job Foreign, plan sequence.Plan) {
 	}
 	req, _ := d.q.Get(a.Seq)
 	d.unjudge()
+	d.endLook()
+	d.wished(job.Op)
 	d.others.running = job
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: plan.Verdict, plan: plan, adopted: true,

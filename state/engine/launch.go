@@ -75,6 +75,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 		panic(fmt.Sprintf("engine: launch %d: %v", req.Seq, err))
 	}
 	d.unjudge()
+	d.endLook()
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),

@@ -60,9 +60,15 @@ func (d *domain) edge(ev edge) {
 		if d.controls.masked[b] {
 			return // a masked button is shown, and begins nothing
 		}
+		if ev.asserted && maskOutputs[b] != "" {
+			d.intervened() // also before power is known
+		}
 		d.nmiButton(b, ev.asserted)
 	}
 	e := sequence.EventOf(ev.signal, ev.asserted)
+	if e == sequence.PowerOKAssert || e == sequence.PowerOKDeassert {
+		d.look = look{}
+	}
 	if _, known := d.powered(); e == 0 || !known {
 		return
 	}
@@ -95,6 +101,12 @@ func (d *domain) handsBegin(e sequence.Event, phase sequence.Phase, within time.
 	d.contrary()
 	if d.run != nil {
 		return
+	}
+	if e == sequence.PowerButtonPressed {
+		d.values.saved.Wish = wishOff
+		if phase == sequence.PhaseAwaitPowerOK {
+			d.values.saved.Wish = wishOn
+		}
 	}
 	d.hands = otherHands{phase: phase, up: phase == sequence.PhaseAwaitPowerOK, until: d.boot() + max(within, 1)}
 	d.addCause(handsCauses[e])
@@ -202,6 +214,7 @@ func (d *domain) seen(ev seen) {
 	d.postMoved()
 	d.confirmReset(ev)
 	agreed := ev.agreed && ev.err == nil && known
+	d.lookAt(ev.id, agreed)
 	if d.run != nil {
 		d.observed(ev.id, agreed)
 	}
@@ -218,12 +231,21 @@ func (d *domain) powerMoved(on bool) {
 	if r := d.run; r != nil && !r.op.Passes() && on != r.op.Raising() {
 		d.contrary()
 	}
-	if d.values.powerSeen(on, d.now()) && d.run == nil && len(d.recovered) == 0 {
-		d.values.noCause()
+	if d.looking() {
+		return
 	}
+	d.powerNoted(on)
 	if !on {
 		d.quiesced = false
 		d.values.hostGone()
+	}
+}
+
+// powerNoted takes a power state that counts. Power that moves by itself has no
+// cause.
+func (d *domain) powerNoted(on bool) {
+	if d.values.powerSeen(on, d.now()) && d.run == nil && len(d.recovered) == 0 {
+		d.values.noCause()
 	}
 }
 
@@ -244,6 +266,9 @@ func (d *domain) confirmReset(ev seen) {
 func (d *domain) postMoved() {
 	post := d.levels.PostComplete
 	if on, known := d.powered(); known && !on && post.Known() {
+		if d.looking() {
+			return // power that has not settled tells nothing about the host on it
+		}
 		// Without power POST is not complete, whatever the line shows. When
 		// power returns the line counts again, though it had no edge.
 		post = state.LevelOff

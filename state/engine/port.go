@@ -154,6 +154,13 @@ const (
 	PropScheduledTime
 	PropScheduledTransition
 	PropRequestedRestartCause // of the private interface
+
+	// Of the settings objects, where we serve them ourselves.
+	PropRestorePolicy
+	PropRestorePolicyOnce
+	PropRestoreDelay // µs
+	PropAutoReboot
+	PropAutoRebootOnce
 )
 
 // Set is a write to one of the [Property] properties. Value is the number, or
@@ -226,6 +233,7 @@ type Publisher interface {
 	PublishSchedule(index int, s state.Schedule)
 	PublishQueue(domain int, q state.Queue)
 	PublishPanel(host int, p state.Panel)
+	PublishSettings(host int, s state.Settings)
 	// PublishRequest shows a request as an object; the first call adds it.
 	PublishRequest(domain int, r state.Request)
 	// RemoveRequest takes a request's object away.

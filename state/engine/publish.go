@@ -19,6 +19,7 @@ type shown struct {
 	chassis  state.Chassis
 	schedule state.Schedule
 	panel    state.Panel
+	settings state.Settings
 	queue    state.Queue
 	once     bool
 }
@@ -57,6 +58,7 @@ func (d *domain) publish() {
 			d.core.emit(publishSchedule{i, s})
 		}
 	}
+	d.publishSettings(first)
 	if q := d.queue(); first || q != d.shown.queue {
 		d.saveCounters(q, d.shown.queue)
 		d.shown.queue = q
@@ -105,7 +107,7 @@ func (d *domain) host() state.Host {
 func (d *domain) chassis() state.Chassis {
 	s := d.values.saved
 	c := state.Chassis{
-		Requested: state.ChassisOff, Current: d.powerState(), Status: state.PowerStatusGood,
+		Requested: state.ChassisOff, Current: d.powerState(), Status: d.powerStatus,
 		LastStateChange: s.StateChange, POHCounter: s.POH,
 	}
 	if n, ok := d.q.Newest(state.Object{Kind: state.KindChassis, Index: d.cfg.Chassis[0]}); ok {

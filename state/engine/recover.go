@@ -29,6 +29,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 				problems = append(problems, err)
 			}
 		}
+		d.bootSeen(bootID)
 		n := p.Counters[d.cfg.ID]
 		d.counted = n
 		defer d.q.SetCounters(queue.Counters(n))
@@ -65,6 +66,13 @@ func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
 	}
 	switch {
 	case r.Status.Final():
+		return
+	}
+	d.wished(r.Op)
+	if !sameBoot && r.Launched && !r.Op.Raising() {
+		d.values.saved.WasOn = false // what was being switched off is not lost
+	}
+	switch {
 	case r.Status == state.Pending && !sameBoot:
 		d.finish(r.Seq, state.Expired, "BMC restarted")
 	case r.Status == state.Pending && r.Key.Client == FaultsClient:

@@ -36,8 +36,9 @@ type rig struct {
 	held   map[string]int
 	plant  plant
 	pulses []pulsed
-	sets   []string // levels that were driven, as "signal true"
-	blind  error    // readings fail
+	sets   []string    // levels that were driven, as "signal true"
+	blind  error       // readings fail
+	lies   state.Level // what power good reads instead; absent = the truth
 	edges  []powerEdge
 	split  int // so many settled readings contradict themselves
 
@@ -50,6 +51,7 @@ type rig struct {
 	signals  []state.Request          // every publication of a request
 	effects  []Effect
 	reboots  int
+	life     life
 	bootID   string
 }
 
@@ -187,6 +189,9 @@ func (r *rig) step(ev Event) {
 }
 
 func (r *rig) stepOnce(ev Event) {
+	if r.life.dead {
+		return
+	}
 	for _, e := range r.core.Step(r.now, ev) {
 		r.effects = append(r.effects, e)
 		r.carryOut(e)
@@ -194,6 +199,7 @@ func (r *rig) stepOnce(ev Event) {
 }
 
 func (r *rig) carryOut(e Effect) {
+	r.lifeEffect(e)
 	switch e := e.(type) {
 	case replyEffect:
 		e.reply(e.answer)
@@ -205,6 +211,9 @@ func (r *rig) carryOut(e Effect) {
 				agreed = false
 			}
 			l := r.levels
+			if r.lies != state.LevelAbsent {
+				l.PowerGood = r.lies
+			}
 			if r.blind != nil {
 				l = state.Levels{PowerGood: state.LevelUnknown}
 			}
@@ -252,7 +261,10 @@ func (r *rig) later(d time.Duration, do func()) {
 func (r *rig) pass(d time.Duration) {
 	end := r.now.Boot + d
 	for {
-		next, at := -1, min(r.core.NextDeadline(), end)
+		next, at := -1, end
+		if !r.life.dead {
+			at = min(r.core.NextDeadline(), end)
+		}
 		at = max(at, r.now.Boot)
 		for i, ev := range r.plan {
 			if ev.at < at || ev.at == at && next < 0 {

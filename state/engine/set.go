@@ -24,6 +24,9 @@ func (c *Core) set(ev Set) {
 func (d *domain) set(ev Set) *Refusal {
 	s := &d.values.saved
 	hintUntil := d.boot() + d.core.cfg.Times.Hint
+	if d.setOwnSetting(ev) {
+		return nil
+	}
 	switch ev.Prop {
 	case PropHostState:
 		if state.HostState(ev.Value).Transitional() {

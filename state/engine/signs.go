@@ -43,6 +43,7 @@ func (d *domain) sign(s Sign) {
 // has decided before ends CANCELLED instead of being launched.
 func (d *domain) intend() {
 	d.intent++
+	d.intervened()
 	d.sign(Sign{Kind: SignIntent})
 }
 

@@ -46,6 +46,15 @@ type saved struct {
 	Retry        uint32             `json:"retry"`
 	ScheduleTime uint64             `json:"schedule,omitempty"` // s since the epoch
 	ScheduleOp   state.Operation    `json:"scheduleOp,omitempty"`
+
+	Settings state.Settings `json:"settings"`         // while nobody else keeps them
+	Boot     string         `json:"boot,omitempty"`   // of the BMC
+	Restore  restorePhase   `json:"phase,omitempty"`  // in that boot, as all of these
+	WasOn    bool           `json:"wasOn,omitempty"`  // power was on when the boot before ended
+	Lost     bool           `json:"lost,omitempty"`   // and off when this one began
+	Void     bool           `json:"void,omitempty"`   // somebody has begun to operate the machine
+	OffAt    time.Duration  `json:"offAt,omitempty"`  // power reads off since, by the boot clock
+	Wish     wish           `json:"wishes,omitempty"` // survives the boot
 }
 
 const (
@@ -54,14 +63,15 @@ const (
 )
 
 func newValues(cfg DomainConfig, retry uint32) values {
-	s := saved{Version: savedVersion, OS: state.OSStateInactive, AttemptsLeft: retry, Retry: retry, ScheduleOp: state.HostOn}
+	s := saved{Version: savedVersion, OS: state.OSStateInactive, AttemptsLeft: retry, Retry: retry, ScheduleOp: state.HostOn,
+		Settings: state.DefaultSettings()}
 	return values{saved: s, written: s}
 }
 
 // restore takes the note of an earlier run. One that does not parse is
 // reported and left alone: the hardware says what matters.
 func (v *values) restore(text string) error {
-	var s saved
+	s := saved{Settings: state.DefaultSettings()} // a note of an older version has none
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return fmt.Errorf("stored values: %w", err)
 	}

@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state"
+)
+
+// lostOn is a host that ran when the mains went, one step after they are back.
+func lostOn(t *testing.T, s state.Settings, change ...func(*Config)) *rig {
+	r := settingsRig(t, false, s, change...)
+	r.bring("on")
+	r.pulses = nil
+	r.cut()
+	r.pass(30 * time.Second)
+	r.life.dead = false
+	r.restart(false)
+	return r
+}
+
+func TestRestoreDelay(t *testing.T) {
+	for delay, want := range map[time.Duration]time.Duration{
+		0: 5 * time.Second, 3 * time.Second: 5 * time.Second, 90 * time.Second: 90 * time.Second,
+	} {
+		r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn, RestoreDelay: delay})
+		start := r.now.Boot
+		r.tellSettings()
+		r.pass(10 * time.Minute)
+		require.Len(t, r.pulses, 1)
+		require.GreaterOrEqual(t, r.pulses[0].from, start+delay, "not before the delay is over")
+		require.Less(t, r.pulses[0].from, start+want+time.Second)
+	}
+	forever := state.Settings{Restore: state.RestoreAlwaysOn}.With(state.SettingRestoreDelay, math.MaxUint64)
+	r := lostOn(t, forever)
+	r.tellSettings()
+	r.pass(time.Hour)
+	require.Empty(t, r.pulses, "a delay that no clock can hold is one that never ends")
+}
+
+// A setting that changes while the policy waits counts.
+func TestRestoreReadsThePolicyAtItsEnd(t *testing.T) {
+	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn, RestoreDelay: time.Minute})
+	r.tellSettings()
+	r.pass(30 * time.Second)
+	r.life.settings.Restore = state.RestoreAlwaysOff
+	r.tellSettings()
+	r.pass(time.Hour)
+	require.Empty(t, r.pulses)
+}
+
+func TestRestoreWaitsForSettings(t *testing.T) {
+	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn})
+	r.pass(10 * time.Minute)
+	require.Empty(t, r.pulses, "nobody has said what the policy is")
+	r.tellSettings()
+	r.pass(time.Minute)
+	require.Len(t, r.pulses, 1)
+}
+
+// bug-reports.md 21: supplies that are not known yet, or bad, hold it back.
+func TestRestoreWaitsForSupplies(t *testing.T) {
+	supplied := func(c *Config) { c.Supplies = true }
+	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn}, supplied)
+	r.tellSettings()
+	r.pass(3 * time.Second)
+	require.Equal(t, state.PowerStatusUndefined, r.chassis[len(r.chassis)-1].Status)
+	r.pass(time.Minute)
+	r.step(Supplies{Status: state.PowerStatusUninterruptiblePowerSupply})
+	r.pass(time.Minute)
+	require.Empty(t, r.pulses)
+	require.Equal(t, state.PowerStatusUninterruptiblePowerSupply, r.chassis[len(r.chassis)-1].Status)
+	r.step(Supplies{Status: state.PowerStatusGood})
+	r.pass(time.Minute)
+	require.Len(t, r.pulses, 1)
+}
+
+// C18: when bad supplies are good again with the chassis off, the policy is
+// looked at again; with the chassis on, nothing happens.
+func TestGoodSuppliesBringThePolicyBack(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOn}, func(c *Config) { c.Supplies = true })
+		r.step(Supplies{Status: state.PowerStatusGood})
+		r.pass(time.Minute)
+		require.Equal(t, 1, len(r.pulses), "of the first boot")
+		if !on {
+			r.write(state.ChassisOff)
+			r.pass(time.Minute)
+		}
+		before := len(r.pulses)
+		r.step(Supplies{Status: state.PowerStatusBrownOut})
+		r.pass(time.Minute)
+		require.Equal(t, state.PowerStatusBrownOut, r.chassis[len(r.chassis)-1].Status)
+		r.step(Supplies{Status: state.PowerStatusGood})
+		r.pass(time.Minute)
+		require.Equal(t, before+int(1-truth(on)), len(r.pulses))
+	}
+}
+
+func TestRestoreIsVoid(t *testing.T) {
+	for name, intervene := range map[string]func(*rig){
+		"request":      func(r *rig) { r.write(state.HostOff) },
+		"power button": func(r *rig) { r.step(edge{0, "PowerButton", true}); r.step(edge{0, "PowerButton", false}) },
+		"reset button": func(r *rig) { r.step(edge{0, "ResetButton", true}); r.step(edge{0, "ResetButton", false}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn, RestoreOnce: state.RestorePrevious, RestoreDelay: time.Minute})
+			r.tellSettings()
+			r.pass(20 * time.Second)
+			intervene(r)
+			r.pass(time.Hour)
+			require.Empty(t, r.pulses)
+			require.Equal(t, state.RestoreNone, r.setting().RestoreOnce, "used up all the same")
+		})
+	}
+	t.Run("before power is known", func(t *testing.T) {
+		r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn})
+		r.write(state.HostOn)
+		r.write(state.HostOff)
+		r.tellSettings()
+		r.pass(time.Hour)
+		require.Equal(t, state.PowerStateOff, r.powerState())
+		require.Len(t, r.life.lost, 1, "that power was lost is told all the same")
+	})
+}
+
+// A daemon that dies while the policy waits goes on waiting, and decides once.
+func TestRestoreSurvivesTheDaemon(t *testing.T) {
+	for at := time.Second; at < 20*time.Second; at += time.Second {
+		r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn, RestoreOnce: state.RestoreAlwaysOn, RestoreDelay: 15 * time.Second})
+		r.tellSettings()
+		r.pass(at)
+		r.crash(true)
+		r.tellSettings()
+		r.pass(10 * time.Minute)
+		require.Len(t, r.pulses, 1, "killed after %s", at)
+		require.Len(t, r.life.lost, 1)
+		require.Equal(t, state.PowerStateOn, r.powerState())
+	}
+}
+
+func TestRestoreAfterCauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		policy state.RestorePolicy
+		host   string
+		on     bool
+	}{
+		"software reboot, by default": {func(c *Config) { c.RebootCause = state.RebootCauseSoftware }, state.RestoreAlwaysOn, "off", true},
+		"software reboot, left out": {func(c *Config) {
+			c.RebootCause = state.RebootCauseSoftware
+			c.RestoreNotAfter[state.RebootCauseSoftware] = true
+		}, state.RestoreAlwaysOn, "off", false},
+		"power-on, software left out":      {func(c *Config) { c.RestoreNotAfter[state.RebootCauseSoftware] = true }, state.RestoreAlwaysOn, "off", true},
+		"only lost, AlwaysOn all the same": {func(c *Config) { c.RestoreOnlyLost = true }, state.RestoreAlwaysOn, "off", true},
+		"only lost, not lost":              {func(c *Config) { c.RestoreOnlyLost = true }, state.RestorePrevious, "forced off", false},
+		"only lost, lost":                  {func(c *Config) { c.RestoreOnlyLost = true }, state.RestorePrevious, "on", true},
+		"forced off, by default":           {func(*Config) {}, state.RestorePrevious, "forced off", true},
+		"forced off is off":                {func(c *Config) { c.RestoreAfterForcedOff = false }, state.RestorePrevious, "forced off", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := settingsRig(t, false, state.Settings{}, c.change)
+			r.bring(c.host)
+			r.life.settings.Restore = c.policy
+			r.cut()
+			r.pass(30 * time.Second)
+			r.life.dead = false
+			r.restart(false)
+			r.tellSettings()
+			r.pass(time.Hour)
+			require.Equal(t, c.on, r.levels.PowerGood == state.LevelOn)
+		})
+	}
+}
+
+// Domains follow each other, and one that hangs holds nobody back.
+func TestRestoreStagger(t *testing.T) {
+	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn}, func(c *Config) { c.Domains[0].RestoreStagger = 40 * time.Second })
+	start := r.now.Boot
+	r.tellSettings()
+	r.pass(10 * time.Minute)
+	require.Len(t, r.pulses, 1)
+	require.GreaterOrEqual(t, r.pulses[0].from, start+40*time.Second)
+}
+
+// bug-reports.md 7, 12, 17, 18, 20 and S60: what a running host had is not given
+// up for a level that reads wrong while the board is set up, and a BMC reboot
+// under it drives nothing.
+func TestRunningHostKeepsItsValuesOverABoot(t *testing.T) {
+	r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOff, RestoreOnce: state.RestoreAlwaysOn})
+	r.bring("on")
+	host := state.Object{Kind: state.KindHost}
+	for prop, v := range map[Property]uint64{PropBootProgress: uint64(state.BootProgressOSRunning), PropOSState: uint64(state.OSStateBootComplete)} {
+		r.step(Set{Object: host, Prop: prop, Value: v, Reply: func(Answer) {}})
+	}
+	r.pass(time.Second)
+	changed, pulses := r.chassis[len(r.chassis)-1].LastStateChange, len(r.pulses)
+	r.away(30 * time.Second)
+	r.lies = state.LevelOff
+	r.restart(false)
+	r.tellSettings()
+	r.later(2*time.Second, func() {
+		r.lies = state.LevelAbsent
+		r.step(edge{0, "PowerOk", true})
+	})
+	r.pass(time.Hour)
+	h, c := r.host[len(r.host)-1], r.chassis[len(r.chassis)-1]
+	require.Equal(t, state.HostStateRunning, h.Current)
+	require.Equal(t, state.PowerStateOn, c.Current)
+	require.Equal(t, state.BootProgressOSRunning, h.BootProgress)
+	require.Equal(t, state.OSStateBootComplete, h.OS)
+	require.Equal(t, state.HostOn, h.Requested)
+	require.Equal(t, changed, c.LastStateChange)
+	require.Equal(t, state.RestoreAlwaysOn, r.setting().RestoreOnce)
+	require.Len(t, r.pulses, pulses)
+	require.Empty(t, r.life.lost)
+}
+
+// S60: power that was lost changes LastStateChangeTime to now; a host that was
+// off before keeps it.
+func TestLastStateChangeAfterPowerLoss(t *testing.T) {
+	for host, moves := range map[string]bool{"on": true, "off": false} {
+		r := settingsRig(t, false, state.Settings{})
+		r.bring(host)
+		before := r.chassis[len(r.chassis)-1].LastStateChange
+		require.NotZero(t, before)
+		r.cut()
+		r.pass(time.Minute)
+		r.life.dead = false
+		r.restart(false)
+		from := r.now.WallMillis()
+		r.pass(time.Minute)
+		after := r.chassis[len(r.chassis)-1].LastStateChange
+		if moves {
+			require.GreaterOrEqual(t, after, from)
+		} else {
+			require.Equal(t, before, after)
+		}
+	}
+}
+
+// S53: the cause is there before the request is seen.
+func TestRestoreCauseComesFirst(t *testing.T) {
+	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn})
+	r.write(state.HostOff) // so that the request is a change
+	r.restart(false)
+	r.tellSettings()
+	from := len(r.host)
+	r.pass(time.Minute)
+	for _, h := range r.host[from:] {
+		if h.Requested == state.HostOn {
+			require.Equal(t, state.RestartCausePowerPolicyAlwaysOn, h.RestartCause)
+		}
+	}
+	require.Equal(t, state.HostOn, r.host[len(r.host)-1].Requested)
+}
