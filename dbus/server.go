@@ -67,6 +67,8 @@ type Server struct {
 
 	panels map[int][]panelObject // by host; read-only once made
 
+	settings settingsServer
+
 	wg      sync.WaitGroup
 	endOnce sync.Once
 	done    chan struct{}
@@ -91,6 +93,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		faults:   make(map[string]*props.Object),
 		requests: make(map[requestKey]*props.Object),
 		panels:   make(map[int][]panelObject),
+		settings: settingsServer{values: make(map[int]state.Settings)},
 		done:     make(chan struct{}),
 	}
 	if s.log == nil {

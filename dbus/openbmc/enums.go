@@ -146,6 +146,14 @@ var RebootCause = Enum[state.RebootCause]{IfaceBMC + ".RebootCause.", state.Rebo
 	state.RebootCauseUnknown:      "Unknown",
 }}
 
+// RestorePolicies is Control.Power.RestorePolicy.Policy.
+var RestorePolicies = Enum[state.RestorePolicy]{IfaceRestorePolicy + ".Policy.", state.RestoreNone, []string{
+	state.RestoreNone:      "None",
+	state.RestoreAlwaysOn:  "AlwaysOn",
+	state.RestoreAlwaysOff: "AlwaysOff",
+	state.RestorePrevious:  "Restore",
+}}
+
 // HostTransition is Host.Transition.
 var HostTransition = Enum[state.Operation]{IfaceHost + ".Transition.", state.HostOff, []string{
 	state.HostOff:                "Off",

@@ -40,6 +40,7 @@ func TestEnums(t *testing.T) {
 	roundTrip(t, openbmc.PowerStatus, 4)
 	roundTrip(t, openbmc.BMCState, 4)
 	roundTrip(t, openbmc.RebootCause, 5)
+	roundTrip(t, openbmc.RestorePolicies, 4)
 	roundTrip(t, openbmc.HostTransition, 5)
 	roundTrip(t, openbmc.ChassisTransition, 3)
 	roundTrip(t, openbmc.BMCTransition, 3)

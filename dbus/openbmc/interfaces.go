@@ -61,6 +61,17 @@ var (
 	}}
 )
 
+// The interfaces of the settings objects.
+var (
+	RebootPolicy = &props.Interface{Name: IfaceRebootPolicy, Properties: []props.Property{
+		{Name: "AutoReboot", Type: "b", Writable: true},
+	}}
+	RestorePolicy = &props.Interface{Name: IfaceRestorePolicy, Properties: []props.Property{
+		{Name: "PowerRestorePolicy", Type: "s", Writable: true},
+		{Name: "PowerRestoreDelay", Type: "t", Writable: true}, // µs
+	}}
+)
+
 // The interfaces of queues and requests. The first two are ours.
 var (
 	Queue = &props.Interface{

@@ -31,6 +31,11 @@ const (
 	IfaceRestartCause = "xyz.openbmc_project.Control.Host.RestartCause"
 	OSService         = "xyz.openbmc_project.State.OperatingSystem"
 
+	// Of the settings daemon, whose objects we serve where there is none.
+	IfaceRebootPolicy  = "xyz.openbmc_project.Control.Boot.RebootPolicy"
+	IfaceRestorePolicy = "xyz.openbmc_project.Control.Power.RestorePolicy"
+	SettingsService    = "xyz.openbmc_project.Settings"
+
 	IfaceQueue   = "xyz.openbmc_project.State.TransitionQueue"   // ours
 	IfaceRequest = "xyz.openbmc_project.State.TransitionRequest" // ours
 	IfaceFault   = "xyz.openbmc_project.State.FaultMonitor"      // ours
@@ -63,6 +68,25 @@ func NMIPath(host int) godbus.ObjectPath {
 // RestartCausePath: see [NMIPath].
 func RestartCausePath(host int) godbus.ObjectPath {
 	return ControlRoot + godbus.ObjectPath(fmt.Sprintf("/host%d/restart_cause", host))
+}
+
+// AutoRebootPath and RestorePolicyPath return paths of a host's settings; the
+// one-time ones are below them (openbmc-state-manager.md §1.2).
+func AutoRebootPath(host int, oneTime bool) godbus.ObjectPath {
+	return settingPath(host, "auto_reboot", oneTime)
+}
+
+// RestorePolicyPath: see [AutoRebootPath].
+func RestorePolicyPath(host int, oneTime bool) godbus.ObjectPath {
+	return settingPath(host, "power_restore_policy", oneTime)
+}
+
+func settingPath(host int, name string, oneTime bool) godbus.ObjectPath {
+	path := ControlRoot + godbus.ObjectPath(fmt.Sprintf("/host%d/%s", host, name))
+	if oneTime {
+		path += "/one_time"
+	}
+	return path
 }
 
 // Error names.

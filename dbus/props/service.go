@@ -32,6 +32,9 @@ type Options struct {
 	Managers []godbus.ObjectPath
 	// AllowedUIDs may write and call methods, beside root and our own uid.
 	AllowedUIDs []uint32
+	// Replaceable lets another connection take the names over; see
+	// [Service.UniqueName] for how to notice.
+	Replaceable bool
 	// Pace is the least time between two signals of a paced property. Zero
 	// means one second.
 	Pace time.Duration
@@ -45,6 +48,7 @@ type Service struct {
 	names       []string
 	managers    []godbus.ObjectPath
 	allowedUIDs []uint32
+	ownFlags    godbus.RequestNameFlags
 	pace        time.Duration
 	log         *slog.Logger
 	machineID   string
@@ -77,10 +81,14 @@ func New(o Options) *Service {
 		names:       o.Names,
 		managers:    o.Managers,
 		allowedUIDs: append([]uint32{0, uint32(os.Geteuid())}, o.AllowedUIDs...),
+		ownFlags:    godbus.NameFlagDoNotQueue,
 		pace:        o.Pace,
 		log:         o.Logger,
 		out:         newOutbox(),
 		done:        make(chan struct{}),
+	}
+	if o.Replaceable {
+		s.ownFlags |= godbus.NameFlagAllowReplacement
 	}
 	if s.pace == 0 {
 		s.pace = time.Second
@@ -156,7 +164,7 @@ func (s *Service) announce() {
 func (s *Service) Own(ctx context.Context) error {
 	for _, name := range s.names {
 		var answer uint32
-		err := s.conn.BusObject().CallWithContext(ctx, driver+".RequestName", 0, name, godbus.NameFlagDoNotQueue).Store(&answer)
+		err := s.conn.BusObject().CallWithContext(ctx, driver+".RequestName", 0, name, s.ownFlags).Store(&answer)
 		if err != nil {
 			return fmt.Errorf("own bus name %s: %w (does the bus policy allow it?)", name, err)
 		}

@@ -83,6 +83,8 @@ func TestRestoreWaitsForSupplies(t *testing.T) {
 func TestGoodSuppliesBringThePolicyBack(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOn}, func(c *Config) { c.Supplies = true })
+		r.crash(false)
+		r.tellSettings()
 		r.step(Supplies{Status: state.PowerStatusGood})
 		r.pass(time.Minute)
 		require.Equal(t, 1, len(r.pulses), "of the first boot")

@@ -110,6 +110,9 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		f(&cfg)
 	}
 	r.core = NewCore(cfg, r)
+	for _, d := range r.core.domains {
+		d.values.saved.Boot = r.boot() // a daemon has been here before in this boot
+	}
 	r.step(tick{})
 	return r
 }
