@@ -7,6 +7,8 @@ TOOLS := $(BUILD)/tools
 DEMO := cmd/bmcstated/demo
 PROGRAMS := bmcstated bmcstatectl bmcstate-sim
 
+export DESTDIR PREFIX BIN
+
 # What bmcstated --version prints.
 RELEASE := -X main.release=$(shell git describe --always --dirty 2>/dev/null || echo devel)
 
@@ -24,7 +26,7 @@ TAGS := inject,bed1,bed4,faults
 GOLANGCI := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := 2.15.0
 
-.PHONY: all demo run build arm test race test-systemd test-gpio test-bmc lint size fuzz-smoke bench deps clean
+.PHONY: all demo run build arm install uninstall test race test-systemd test-gpio test-bmc lint size fuzz-smoke bench deps clean
 
 all: build
 
@@ -39,6 +41,15 @@ build:
 arm:
 	mkdir -p $(BUILD)/arm
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 go build -tags=$(BUILDTAGS) -trimpath -gcflags=all=-l -ldflags='-s -w -R 0x1000 $(RELEASE)' -o $(BUILD)/arm/ $(TARGETS:%=./cmd/%)
+
+## install: programs, unit, targets, bus policy and tmpfiles below DESTDIR (of an
+## image), under PREFIX (/usr); BIN says where the programs are (build, build/arm)
+install:
+	@cmd/bmcstated/dist/install.sh install
+
+## uninstall: takes away what install has put there
+uninstall:
+	@cmd/bmcstated/dist/install.sh uninstall
 
 ## demo: drive a virtual chassis with busctl on a private bus; checks every answer
 demo: deps build
