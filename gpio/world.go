@@ -201,7 +201,7 @@ func (w *world) hold(signal string, on bool) {
 // level that holds the power on, and the slot's power.
 func (w *world) react() {
 	if w.Config.has(SlotPower) && !w.Wires[SlotPower] {
-		w.powerOff()
+		w.powerOff(false)
 	}
 	level := w.Config.PowerLevel
 	if level && w.Wires[PowerOut] != w.Level {

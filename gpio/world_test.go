@@ -200,7 +200,14 @@ func TestWorldSio(t *testing.T) {
 		expect(9*time.Second, GuestOff, "0 +SIOS5, 0 +PlatformReset, "+
 			"0 +PowerOut, 0 +SioOnControl, 0 -SIOS5, 100 -PowerOut, 300 +PowerOk, 350 +SioPowerGood, 350 -PlatformReset, 850 +PostComplete, "+
 			"2500 -PostComplete, 2500 +PlatformReset, 2510 -PlatformReset, 3010 +PostComplete, "+
-			"5000 +SIOS5, 5000 -SioOnControl, 5000 -PostComplete, 5000 -SioPowerGood, 5000 -PowerOk, 5000 +PlatformReset")
+			"5000 -SioOnControl, 5000 -PostComplete, 5000 -SioPowerGood, 5000 -PowerOk, 5000 +SIOS5, 5000 +PlatformReset")
+}
+
+// A platform that wants its power off goes to S5 first.
+func TestWorldGuestGoesToS5(t *testing.T) {
+	cfg := VirtualConfig{Inputs: []string{PowerOk, SIOS5}}
+	newScript(t, cfg).press(PowerOut, 0, 100*ms).stimulate(2000*ms, Stimulus{Do: DoPowerOff}).
+		expect(9*time.Second, GuestOff, "0 +SIOS5, 0 +PowerOut, 0 -SIOS5, 100 -PowerOut, 300 +PowerOk, 2500 +SIOS5, 2500 -PowerOk")
 }
 
 func TestWorldSlotPower(t *testing.T) {

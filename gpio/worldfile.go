@@ -266,7 +266,7 @@ func (w *world) stimulate(s Stimulus) error {
 		w.plan(due{Kind: dueUnpress, Signal: s.Signal}, s.Hold)
 		w.react()
 	case DoDropPower:
-		w.powerOff()
+		w.powerOff(false)
 	case DoWake:
 		w.askPower()
 	case DoPowerOff:

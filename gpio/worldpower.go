@@ -35,7 +35,7 @@ func (w *world) override() {
 			w.Config.Faults.ForceOffIgnored--
 			return
 		}
-		w.powerOff()
+		w.powerOff(true)
 	}
 }
 
@@ -159,8 +159,9 @@ func (w *world) guestBoot() {
 	w.after(w.Config.scaled(resetTime), duePost)
 }
 
-// powerOff is the end of power, wanted or not.
-func (w *world) powerOff() {
+// powerOff is the end of power. A platform that wants it goes to S5 before; one
+// that loses it goes there because of that.
+func (w *world) powerOff(wanted bool) {
 	if !w.On && !w.Start {
 		return
 	}
@@ -168,11 +169,14 @@ func (w *world) powerOff() {
 	w.On, w.Start = false, false
 	w.Guest = GuestOff
 	w.touched = true
-	w.setWire(SIOS5, true)
+	if wanted {
+		w.setWire(SIOS5, true)
+	}
 	w.setWire(SioOnControl, false)
 	w.setWire(PostComplete, false)
 	w.setWire(SioPowerGood, false)
 	w.setWire(PowerOk, false)
+	w.setWire(SIOS5, true)
 	w.setWire(PlatformReset, true)
 }
 
@@ -189,7 +193,7 @@ func (w *world) happen(d due) {
 	case duePostDone:
 		w.postDone()
 	case dueGuestDown, dueDropPower:
-		w.powerOff()
+		w.powerOff(d.Kind == dueGuestDown)
 	case dueGuestBoot:
 		w.guestBoot()
 	case dueOverride:

@@ -106,7 +106,7 @@ func (u *Units) absent(ctx context.Context, l *link, err error) bool {
 	}
 }
 
-func (u *Units) enqueue(ctx context.Context, method, typ, unit, mode string) (Job, error) {
+func (u *Units) enqueue(ctx context.Context, method, typ, unit, mode string, more ...any) (Job, error) {
 	if !ValidUnitName(unit) {
 		return Job{}, &Error{Op: method, Unit: unit, Name: NameInvalidArgs, Err: fmt.Errorf("%q is not the name of a unit", unit)}
 	}
@@ -117,7 +117,7 @@ func (u *Units) enqueue(ctx context.Context, method, typ, unit, mode string) (Jo
 		if err != nil {
 			return Job{}, wrap(method, unit, err)
 		}
-		j, err := u.enqueueOn(ctx, l, method, typ, unit, mode)
+		j, err := u.enqueueOn(ctx, l, method, typ, unit, mode, more...)
 		if err == nil || !u.absent(ctx, l, err) {
 			return j, err
 		}
@@ -128,14 +128,14 @@ func (u *Units) enqueue(ctx context.Context, method, typ, unit, mode string) (Jo
 // jobs that systemd announces between the two replies are those of this
 // transaction, because systemd sends out what it has queued before it turns to
 // the next message.
-func (u *Units) enqueueOn(ctx context.Context, l *link, method, typ, unit, mode string) (Job, error) {
+func (u *Units) enqueueOn(ctx context.Context, l *link, method, typ, unit, mode string, more ...any) (Job, error) {
 	rules, err := l.listen(ctx, unit)
 	if err != nil {
 		return Job{}, wrap(method, unit, err)
 	}
 	p := u.begin(unit)
 	callCtx, cancel := context.WithTimeout(l.ctx, abandonTimeout)
-	reply := l.send(callCtx, managerPath, managerIface+"."+method, unit, mode)
+	reply := l.send(callCtx, managerPath, managerIface+"."+method, append([]any{unit, mode}, more...)...)
 	fence := l.send(callCtx, managerPath, propsIface+".Get", managerIface, "Version")
 
 	select {

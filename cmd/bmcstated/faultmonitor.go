@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/bmcstated/faults"
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/dbus"
+	"github.com/bmcstate/bmcstate/dbus/failover"
+	"github.com/bmcstate/bmcstate/dbus/inputs"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/bmcstate/bmcstate/systemd"
@@ -25,6 +26,8 @@ import (
 type faultMonitor struct {
 	loop   *faults.Loop
 	units  *systemd.Units
+	props  *inputs.Source
+	hosts  map[int]*faults.HostView
 	names  []string
 	m      *machine
 	server *dbus.Server // set before run
@@ -32,25 +35,26 @@ type faultMonitor struct {
 
 // openFaultMonitor makes the loop that the configuration asks for. What cannot
 // be watched is logged: it is no reason to leave the power unmanaged.
-func openFaultMonitor(f flags, cfg config.Config, m *machine, log *slog.Logger) *faultMonitor {
-	fm := &faultMonitor{m: m}
+func openFaultMonitor(f flags, cfg config.Config, m *machine, post func(engine.Event), log *slog.Logger) *faultMonitor {
+	fm := &faultMonitor{m: m, hosts: map[int]*faults.HostView{}}
 	if len(cfg.Monitor.Resources) == 0 {
 		return fm
 	}
 	o := faults.Options{
 		Limits: cfg.Monitor.Limits, Show: fm, Now: m.now, Random: rand.Float64,
-		BootID: m.bootID, RunDir: f.runDir, Log: log,
+		BootID: m.bootID, RunDir: f.runDir, Log: log, Post: post, Failover: askFailover,
 	}
-	var names []string
-	wantsUnits := false
+	fm.openUnits(cfg.Monitor.Resources, log)
+	o.Units = fm.units
+	fm.openProperties(cfg.Monitor, log)
 	for _, w := range cfg.Monitor.Resources {
-		o.Resources = append(o.Resources, resourceOf(w))
-		names = append(names, w.Config.Name)
-		wantsUnits = wantsUnits || w.Unit != "" || w.Config.Escalation == monitor.EscalateUnit || w.Config.QuiesceTarget != ""
-	}
-	if wantsUnits {
-		fm.units = systemd.Open(systemd.Options{Log: log})
-		o.Units = fm.units
+		r, err := fm.resourceOf(w)
+		if err != nil {
+			log.Error("the fault monitor does not watch a resource", "resource", w.Config.Name, "err", err)
+			continue
+		}
+		o.Resources = append(o.Resources, r)
+		fm.names = append(fm.names, w.Config.Name)
 	}
 	loop, err := faults.New(o)
 	if err != nil {
@@ -58,37 +62,77 @@ func openFaultMonitor(f flags, cfg config.Config, m *machine, log *slog.Logger) 
 		fm.close()
 		return &faultMonitor{m: m}
 	}
-	fm.loop, fm.names = loop, names
+	fm.loop = loop
 	return fm
 }
 
-func resourceOf(w config.Watched) faults.Resource {
-	r := faults.Resource{Config: w.Config, Unit: w.Unit}
-	if n := w.Net; n != nil {
-		r.Probe = faults.Net{
-			Host: n.Host, Port: strconv.Itoa(n.Port), Send: n.Send, Expect: n.Expect, HTTPPath: n.HTTPPath, FamilyWeight: n.FamilyWeight,
-			Lookup: lookup,
+// openUnits connects to systemd where some resource needs it.
+func (fm *faultMonitor) openUnits(all []config.Watched, log *slog.Logger) {
+	for _, w := range all {
+		if w.Unit != "" || w.Command != nil || w.Config.Escalation == monitor.EscalateUnit || w.Config.QuiesceTarget != "" {
+			fm.units = systemd.Open(systemd.Options{Log: log})
+			return
 		}
 	}
-	return r
 }
 
-func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	return systemd.ResolveHost(ctx, "", name)
+// askFailover asks the other BMC to take over.
+func askFailover(ctx context.Context) (monitor.Answer, string) {
+	if refusal := failover.Start(ctx, ""); refusal != "" {
+		return monitor.Denied, refusal
+	}
+	return monitor.Accepted, ""
 }
 
 // run runs the loop until ctx ends.
 func (fm *faultMonitor) run(ctx context.Context) {
 	if fm.loop != nil {
+		passed := make(chan struct{})
+		go func() {
+			defer close(passed)
+			fm.passProperties(ctx)
+		}()
 		fm.loop.Run(ctx)
+		<-passed
 	}
 	fm.close()
 }
 
 func (fm *faultMonitor) close() {
+	if fm.props != nil {
+		fm.props.Close()
+	}
 	if fm.units != nil {
 		fm.units.Close()
 	}
+}
+
+// sign takes what the engine sees.
+func (fm *faultMonitor) sign(s engine.Sign) {
+	if fm.loop != nil {
+		fm.loop.Sign(s)
+	}
+}
+
+// publisher has the fault monitor see what hosts show.
+func (fm *faultMonitor) publisher(p engine.Publisher) engine.Publisher {
+	if len(fm.hosts) == 0 {
+		return p
+	}
+	return hostWatch{p, fm}
+}
+
+type hostWatch struct {
+	engine.Publisher
+	fm *faultMonitor
+}
+
+// PublishHost implements engine.Publisher.
+func (w hostWatch) PublishHost(index int, h state.Host) {
+	if v := w.fm.hosts[index]; v != nil {
+		v.Show(h, w.fm.m.boot())
+	}
+	w.Publisher.PublishHost(index, h)
 }
 
 // ShowFault implements faults.Shower.

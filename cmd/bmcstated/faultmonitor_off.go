@@ -8,6 +8,7 @@ import (
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/dbus"
+	"github.com/bmcstate/bmcstate/state/engine"
 )
 
 // faultMonitor is nothing in a daemon that is built without -tags faults.
@@ -16,10 +17,12 @@ type faultMonitor struct {
 	server *dbus.Server
 }
 
-func openFaultMonitor(flags, config.Config, *machine, *slog.Logger) *faultMonitor {
+func openFaultMonitor(flags, config.Config, *machine, func(engine.Event), *slog.Logger) *faultMonitor {
 	return &faultMonitor{}
 }
 
-func (*faultMonitor) run(context.Context) {}
-func (*faultMonitor) close()              {}
-func (*faultMonitor) call(dbus.FaultCall) {}
+func (*faultMonitor) run(context.Context)                           {}
+func (*faultMonitor) close()                                        {}
+func (*faultMonitor) sign(engine.Sign)                              {}
+func (*faultMonitor) publisher(p engine.Publisher) engine.Publisher { return p }
+func (*faultMonitor) call(dbus.FaultCall)                           {}

@@ -127,10 +127,12 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	}
 	defer m.close()
 	notes.domains = m.domainIDs()
+	var fm *faultMonitor // there before the engine runs
 	eng, err := engine.New(engine.Options{
 		Config: engineConfig(cfg, m), Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
 		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: notes.take,
+		Signs: func(s engine.Sign) { fm.sign(s) },
 	})
 	if err != nil {
 		return exitStorage, err
@@ -138,7 +140,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	if m.units != nil {
 		m.units.attach(eng.Post)
 	}
-	fm := openFaultMonitor(f, cfg, m, log)
+	fm = openFaultMonitor(f, cfg, m, eng.Post, log)
 	server, err := dbus.New(context.Background(), dbus.Options{
 		Backend: eng, Hosts: m.hosts(), Chassis: m.chassis(), Domains: m.domainIDs(),
 		Panels: m.panels(), FaultResources: fm.names, Faults: fm.call, AllowedUIDs: cfg.AllowedUIDs, Logger: log,
@@ -157,7 +159,7 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- eng.Run(ctx, server) }()
+	go func() { ended <- eng.Run(ctx, fm.publisher(server)) }()
 	var others sync.WaitGroup
 	others.Go(func() { fm.run(ctx) })
 	others.Go(func() { notes.run(ctx) })

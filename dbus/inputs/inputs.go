@@ -21,10 +21,15 @@ type Property struct {
 	// Number makes the property a number of type i, as pgood of
 	// org.openbmc.control.Power is: asserted where it is not 0.
 	Number bool
+	// Test, where not nil, reads a value of any type instead.
+	Test func(any) (bool, error)
 }
 
 // asserted reads a value.
 func (p *Property) asserted(v any) (bool, error) {
+	if p.Test != nil {
+		return p.Test(v)
+	}
 	switch v := v.(type) {
 	case int32:
 		if p.Number {
@@ -87,7 +92,8 @@ type Source struct {
 // callTimeout bounds one Get. A reading of the board waits for it.
 const callTimeout = 250 * time.Millisecond
 
-var errNotConnected = errors.New("not connected to the bus yet")
+// ErrNoBus is why an input is unknown while there is no connection.
+var ErrNoBus = errors.New("not connected to the bus yet")
 
 // New starts to watch the properties, until Close. It does not wait for the
 // bus.
@@ -99,7 +105,7 @@ func New(o Options) *Source {
 		o.Retry = time.Second
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Source{opt: o, events: make(chan Event), cancel: cancel, ended: make(chan struct{}), why: errNotConnected}
+	s := &Source{opt: o, events: make(chan Event), cancel: cancel, ended: make(chan struct{}), why: ErrNoBus}
 	for range o.Properties {
 		s.calls = append(s.calls, &asking{})
 	}
@@ -138,6 +144,23 @@ func (s *Source) Read(ctx context.Context) map[string]Level {
 		all[s.opt.Properties[i].Signal] = l
 	}
 	return all
+}
+
+// One asks for one property and waits as long as ctx lets it. An Err that is
+// [ErrNoBus] says nothing of the service.
+func (s *Source) One(ctx context.Context, signal string) Level {
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	if conn == nil {
+		return Level{Err: ErrNoBus}
+	}
+	for i := range s.opt.Properties {
+		if s.opt.Properties[i].Signal == signal {
+			return s.ask(ctx, conn, i)
+		}
+	}
+	return Level{Err: fmt.Errorf("%s is no property of this source", signal)}
 }
 
 // asking is one property's call; a service that hangs has one at most.

@@ -124,7 +124,7 @@ func (w *watcher) loop(ctx context.Context, signals <-chan *godbus.Signal) error
 		select {
 		case sig, ok := <-signals:
 			if !ok {
-				return errNotConnected
+				return ErrNoBus
 			}
 			w.take(ctx, sig)
 		case <-retry.C:
@@ -132,7 +132,7 @@ func (w *watcher) loop(ctx context.Context, signals <-chan *godbus.Signal) error
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.conn.Context().Done():
-			return errNotConnected
+			return ErrNoBus
 		}
 	}
 }

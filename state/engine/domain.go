@@ -47,6 +47,7 @@ type domain struct {
 	others    otherJobs
 	intent    uint64               // generation of what people outside want
 	followers map[uint64]*follower // of the fault monitor's requests
+	fading    bool                 // power good has an edge that says off, and no reading since
 
 	// The power restore policy.
 	look        look

@@ -72,7 +72,7 @@ func (d *domain) edge(ev edge) {
 	if _, known := d.powered(); e == 0 || !known {
 		return
 	}
-	d.pressed(e)
+	d.hinted(e)
 	switch sequence.React(d.phase(), e) {
 	case sequence.HandsUp:
 		d.handsBegin(e, sequence.PhaseAwaitPowerOK, d.cfg.Timings.PowerOKWatchdog+d.cfg.Timings.SIOWatchdog)
@@ -196,6 +196,7 @@ func (d *domain) seen(ev seen) {
 		d.inFlight = 0
 	}
 	d.readErr = ev.err
+	d.fading = d.fading && d.again // unless the reading is older than the edge
 	if ev.err == nil {
 		d.lastRead = d.boot()
 	}

@@ -105,9 +105,12 @@ func (d *domain) cameTo(req *state.Request) {
 	}
 }
 
-// pressed takes a button that is not masked.
-func (d *domain) pressed(e sequence.Event) {
+// hinted takes an edge. S5 says that power is to go only if it comes before power
+// goes: a platform that loses power ends there, too.
+func (d *domain) hinted(e sequence.Event) {
 	switch on, _ := d.powered(); {
+	case e == sequence.PowerOKDeassert || e == sequence.SIOGoodDeassert:
+		d.fading = true
 	case e == sequence.PowerButtonPressed && on:
 		d.intend()
 		d.sign(Sign{Kind: SignOff, What: "power button"})
@@ -116,7 +119,7 @@ func (d *domain) pressed(e sequence.Event) {
 		d.sign(Sign{Kind: SignOperatorOn})
 	case e == sequence.ResetButtonPressed:
 		d.intend()
-	case e == sequence.S5Assert:
+	case e == sequence.S5Assert && !d.fading:
 		d.sign(Sign{Kind: SignOff, What: "S5"})
 	}
 }
@@ -150,7 +153,7 @@ func (Internal) isEvent() {}
 // follower is who waits for what becomes of an internal request.
 type follower struct {
 	intent uint64
-	told   state.Status
+	told   state.Status // the last; 0 at first
 	tell   func(Answer)
 }
 
@@ -177,7 +180,7 @@ func (d *domain) admitInternal(ev Internal) {
 		}
 	}
 	if seq := d.request("faults", d.object(ev.Op), ev.Op, ev.Cause, refused); seq != 0 {
-		d.followers[seq] = &follower{ev.Intent, state.Pending, ev.Follow}
+		d.followers[seq] = &follower{intent: ev.Intent, tell: ev.Follow}
 	}
 }
 

@@ -68,6 +68,24 @@ func TestIntentRisesWithWhatPeopleWant(t *testing.T) {
 	}
 }
 
+// A platform that loses power goes to S5 because of that: no sign.
+func TestS5AfterALossIsNoSign(t *testing.T) {
+	r := runningHost(t)
+	r.signs()
+	r.stepOnce(edge{0, "PowerOk", false})
+	r.stepOnce(edge{0, "SIOS5", true})
+	r.power(false)
+	r.pass(time.Second)
+	kinds, _ := r.signs()
+	assert.NotContains(t, kinds, SignOff)
+
+	r.power(true)
+	r.pass(time.Second)
+	r.step(edge{0, "SIOS5", true})
+	kinds, _ = r.signs()
+	assert.Contains(t, kinds, SignOff, "and the next one counts again")
+}
+
 // The sign of an Off that was meant comes again when it ends, whatever its
 // status, and right before power goes.
 func TestOffSignComesWithEachEnd(t *testing.T) {
@@ -110,7 +128,7 @@ func TestInternalRequestGivesWay(t *testing.T) {
 		told, _ := r.internal(state.ChassisPowerCycle, intent)
 		r.write(state.HostOff)
 		r.pass(time.Minute)
-		assert.Equal(t, []state.Status{state.Cancelled}, *told)
+		assert.Equal(t, []state.Status{state.Pending, state.Cancelled}, *told)
 		assert.Equal(t, state.HostStateOff, r.hostState())
 	})
 	t.Run("being judged", func(t *testing.T) {

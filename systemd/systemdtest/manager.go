@@ -11,7 +11,7 @@ import (
 
 var enqueues = map[string]string{
 	"StartUnit": "start", "StopUnit": "stop", "RestartUnit": "restart",
-	"ReloadUnit": "reload", "TryRestartUnit": "restart",
+	"ReloadUnit": "reload", "TryRestartUnit": "restart", "StartTransientUnit": "start",
 }
 
 // manager answers one Manager method; callers hold mu.
@@ -26,7 +26,7 @@ func (s *Systemd) manager(c *request) {
 	switch c.member {
 	case "CancelJob":
 		s.record(Call{Method: c.member, JobID: c.num()})
-	case "ResetFailedUnit":
+	case "ResetFailedUnit", "UnrefUnit":
 		s.record(Call{Method: c.member, Unit: c.str(0)})
 	case "Subscribe", "Unsubscribe", "Reboot", "Reload":
 		s.record(Call{Method: c.member})
@@ -78,7 +78,7 @@ func (s *Systemd) manager(c *request) {
 		s.signal(managerPath, managerIface, "Reloading", true)
 		c.reply()
 		s.signal(managerPath, managerIface, "Reloading", false)
-	case "Reboot":
+	case "Reboot", "UnrefUnit":
 		c.reply()
 	default:
 		c.refuse("org.freedesktop.DBus.Error.UnknownMethod", "Unknown method "+c.member)

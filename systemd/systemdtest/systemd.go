@@ -17,6 +17,8 @@ type Unit struct {
 	Load, Active, Sub, Result string
 	InvocationID              string // 32 hex digits
 	NRestarts, MainPID        uint32
+	ExecMainCode              int32 // CLD_EXITED is 1, CLD_KILLED 2
+	ExecMainStatus            int32
 
 	job         uint32
 	stateChange uint64

@@ -188,7 +188,8 @@ func (s *Systemd) unitProperties(name, iface string) map[string]godbus.Variant {
 	u := s.units[name]
 	v := func(x any) godbus.Variant { return godbus.MakeVariant(x) }
 	if iface == serviceIface {
-		return map[string]godbus.Variant{"Result": v(u.Result), "NRestarts": v(u.NRestarts), "MainPID": v(u.MainPID)}
+		return map[string]godbus.Variant{"Result": v(u.Result), "NRestarts": v(u.NRestarts), "MainPID": v(u.MainPID),
+			"ExecMainCode": v(u.ExecMainCode), "ExecMainStatus": v(u.ExecMainStatus)}
 	}
 	path := godbus.ObjectPath("/")
 	if u.job != 0 {

@@ -86,7 +86,12 @@ func (l *Loop) startProbe(a monitor.StartProbe) {
 func (l *Loop) restart(a monitor.Restart) {
 	r := l.byName[a.Resource]
 	do := r.Restart
-	if do == nil {
+	a.Intent = l.intents[r.Domain]
+	switch {
+	case do != nil:
+	case r.Host:
+		do = func(ctx context.Context, a monitor.Restart) monitor.RestartDone { return l.restartHost(ctx, r, a) }
+	default:
 		if r.Unit == "" {
 			l.answer(a.Resource, monitor.RestartDone{Generation: a.Generation, Outcome: monitor.RestartFailed,
 				Reason: "the resource has no unit to restart"})
@@ -108,7 +113,7 @@ func (l *Loop) restart(a monitor.Restart) {
 		l.post(func() {
 			delete(l.restarts, key)
 			l.step(a.Resource, done)
-			if w := l.watches[r.Unit]; w != nil && r.Restart == nil {
+			if w := l.watches[r.Unit]; w != nil && r.Restart == nil && !r.Host {
 				l.tellUnit(w, w.restarted(l.opts.Units, done.Outcome == monitor.RestartOK))
 			}
 		})
@@ -116,15 +121,19 @@ func (l *Loop) restart(a monitor.Restart) {
 }
 
 func (l *Loop) escalate(a monitor.Escalate) {
+	r := l.byName[a.Resource]
 	ctx, cancel := l.until(a.Deadline)
+	a.Intent = l.intents[r.Domain]
 	l.workers.Go(func() {
 		defer cancel()
 		answer, reason := monitor.Denied, "nothing here can escalate"
 		switch {
 		case a.Kind == monitor.EscalateUnit || a.Kind == monitor.EscalateQuiesce:
 			answer, reason = l.startUnit(ctx, a.Target)
-		case l.opts.Escalate != nil:
-			answer, reason = l.opts.Escalate(ctx, a)
+		case a.Kind == monitor.EscalateTransition:
+			answer, reason = l.request(ctx, r.Domain, a)
+		case a.Kind == monitor.EscalateFailover && l.opts.Failover != nil:
+			answer, reason = l.opts.Failover(ctx)
 		}
 		l.answer(a.Resource, monitor.EscalationAnswer{Attempt: a.Attempt, Answer: answer, Reason: reason})
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/bmcstate/bmcstate/systemd"
 )
@@ -18,10 +19,11 @@ type Resource struct {
 	Config monitor.Config
 	Probe  Prober // nil = as Unit is; without a Unit the resource is always well until told otherwise
 	Unit   string // systemd unit that is watched, and restarted; "" = none
-	Domain int    // power domain of a host resource; meaningful where Host is set
-	Host   bool   // the domain's signs and power good are told to the resource
+	Domain int    // power domain whose queue takes the transitions
+	Host   bool   // the domain's signs and power good are told to the resource, and Op restarts it
+	Op     state.Operation
 
-	// Restart replaces the restart of Unit, for example by a transition. It ends
+	// Restart replaces the restart of Unit or by Op. It ends
 	// when ctx does, with [context.Cause] [ErrWithdrawn] where an operator wants
 	// the resource off.
 	Restart func(ctx context.Context, r monitor.Restart) monitor.RestartDone
@@ -42,14 +44,16 @@ type Shower interface {
 type Options struct {
 	Limits    monitor.Limits
 	Resources []Resource
-	Units     *systemd.Units // the loop reads its events; nil where no resource has a unit
-	Escalate  func(ctx context.Context, e monitor.Escalate) (monitor.Answer, string)
-	Show      Shower
-	Now       func() state.Instant
-	Random    func() float64
-	BootID    string
-	RunDir    string // where the snapshot is; "" = nowhere
-	Log       *slog.Logger
+	Units     *systemd.Units     // the loop reads its events; nil where no resource has a unit
+	Post      func(engine.Event) // to the engine; nil where no resource asks for a transition
+	// Failover asks the other BMC to take over: the answer, and why not.
+	Failover func(ctx context.Context) (monitor.Answer, string)
+	Show     Shower
+	Now      func() state.Instant
+	Random   func() float64
+	BootID   string
+	RunDir   string // where the snapshot is; "" = nowhere
+	Log      *slog.Logger
 }
 
 // Loop is the goroutine around a monitor. Its methods are safe for concurrent
@@ -64,6 +68,7 @@ type Loop struct {
 	probes   map[probeKey]context.CancelFunc
 	restarts map[restartKey]context.CancelCauseFunc
 	watches  map[string]*unitWatch // by unit
+	intents  map[int]uint64        // by domain, as last told
 	refused  string                // by the step being taken
 
 	ctx     context.Context
@@ -95,7 +100,7 @@ func New(o Options) (*Loop, error) {
 	l := &Loop{
 		opts: o, mon: mon, inbox: inbox{wake: make(chan struct{}, 1)}, byName: map[string]*Resource{},
 		probes: map[probeKey]context.CancelFunc{}, restarts: map[restartKey]context.CancelCauseFunc{},
-		watches: map[string]*unitWatch{},
+		watches: map[string]*unitWatch{}, intents: map[int]uint64{},
 	}
 	var cfgs []monitor.Config
 	for i := range o.Resources {
@@ -142,17 +147,6 @@ func (l *Loop) Tell(name string, ev monitor.Event, reply func(refusal string)) {
 		l.step(name, ev)
 		if reply != nil {
 			reply(l.refused)
-		}
-	})
-}
-
-// TellDomain passes an event to the host resources of a power domain.
-func (l *Loop) TellDomain(domain int, ev monitor.Event) {
-	l.post(func() {
-		for i := range l.opts.Resources {
-			if r := &l.opts.Resources[i]; r.Host && r.Domain == domain {
-				l.step(r.Config.Name, ev)
-			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,24 +16,21 @@ import (
 // Monitor is the fault monitor's block.
 type Monitor struct {
 	Limits    monitor.Limits
+	Inhibits  []Inhibit
 	Resources []Watched
 }
 
-// Watched is one resource of the fault monitor.
+// Watched is one resource of the fault monitor. At most one of the probes is
+// set; without one the unit's own state is the probe.
 type Watched struct {
-	Config monitor.Config
-	Unit   string    // systemd unit that is watched and restarted; "" = none
-	Net    *NetProbe // nil = none
-}
-
-// NetProbe is a probe over TCP.
-type NetProbe struct {
-	Host         string // name or address
-	Port         int
-	Send         string // what is said first
-	Expect       string // what the first line of the answer begins with
-	HTTPPath     string // GET of this path instead, "" = no HTTP
-	FamilyWeight int    // of one address family's failure while the other is well
+	Config   monitor.Config
+	Unit     string     // systemd unit that is watched and restarted; "" = none
+	Host     *HostProbe // nil = none
+	Domain   int        // whose queue an escalation's transition goes to, and whose board Line is of; not of a Host
+	Net      *NetProbe
+	Line     *LineProbe
+	Property *PropertyProbe
+	Command  []string
 }
 
 func defaultMonitor() Monitor {
@@ -51,6 +49,7 @@ func (m *Monitor) keys() []key {
 	return []key{
 		{"restartsPerMinute", integer(&m.Limits.RestartsPerMinute, 0, 1000)},
 		{"parallel", integer(&m.Limits.Parallel, 0, 1000)},
+		{"inhibit", m.readInhibits},
 		{"resources", m.readResources},
 	}
 }
@@ -70,6 +69,9 @@ func (m *Monitor) readResources(d *decoder, field string, n *jsonpos.Node) {
 	for i, e := range n.Elems {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		w := Watched{Config: monitor.DefaultConfig("")}
+		if e.Kind == jsonpos.Object && offsetOf(e, "host") != e.Offset { // what follows overrides it
+			hostDefaults(&w.Config)
+		}
 		object(w.keys)(d, at, e)
 		w.check(d, at, e)
 		if name := w.Config.Name; name != "" && names[name] {
@@ -102,7 +104,12 @@ func (w *Watched) keys() []key {
 		{"name", name(&c.Name)},
 		{"dependsOn", list(&c.DependsOn, 32, name)},
 		{"unit", name(&w.Unit)},
+		{"host", w.readHost},
+		{"domain", integer(&w.Domain, 0, maxIndex)},
 		{"net", w.readNet},
+		{"line", w.readLine},
+		{"property", w.readProperty},
+		{"command", w.readCommand},
 		{"mode", text(&c.Mode, `"NONE", "SOFT", "HARD", "RESTART_ONLY" or "LOG_ONLY"`, monitor.ParseMode)},
 		{"dryRun", boolean(&c.DryRun)},
 		{"retryCount", integer(&c.RetryCount, -1, 100)},
@@ -114,7 +121,7 @@ func (w *Watched) keys() []key {
 		{"startGrace", span(&c.StartGrace)},
 		{"restartTimeout", span(&c.RestartTimeout)},
 		{"escalateTimeout", span(&c.EscalateTimeout)},
-		{"escalation", text(&c.Escalation, `"none" or "unit"`, escalation)},
+		{"escalation", text(&c.Escalation, `"none", "unit", "transition" or "failover"`, monitor.ParseEscalation)},
 		{"target", name(&c.Target)},
 		{"quiesceTarget", name(&c.QuiesceTarget)},
 		{"denialLimit", integer(&c.DenialLimit, -1, 100)},
@@ -152,34 +159,13 @@ func flap(f *monitor.FlapConfig) []key {
 	}
 }
 
-func (w *Watched) readNet(d *decoder, field string, n *jsonpos.Node) {
-	p := NetProbe{Host: "localhost", FamilyWeight: 100}
-	before := len(d.errs)
-	object(func() []key {
-		return []key{
-			{"host", name(&p.Host)},
-			{"port", integer(&p.Port, 1, 65535)},
-			{"send", text(&p.Send, "a string", asIs)},
-			{"expect", text(&p.Expect, "a string", asIs)},
-			{"httpPath", text(&p.HTTPPath, `a path that begins with "/"`, httpPath)},
-			{"familyWeight", integer(&p.FamilyWeight, 1, 100)},
-		}
-	})(d, field, n)
-	if p.Port == 0 && len(d.errs) == before {
-		d.fail(field, n, "has no port", "a port from 1 to 65535")
-	}
-	w.Net, w.Config.PartialWeights = &p, true // a hung service is a partial failure
-}
-
 // check looks at what the fields of a resource say together, in the core's
 // words.
 func (w *Watched) check(d *decoder, at string, n *jsonpos.Node) {
 	if n.Kind != jsonpos.Object {
 		return
 	}
-	if w.Unit == "" && w.Net == nil {
-		d.fail(at, n, "watches nothing", `at least one of "unit" and "net"`)
-	}
+	w.checkProbes(d, at, n)
 	_, err := w.Config.Validate()
 	for _, e := range fieldErrors(err) {
 		field, rest, nested := strings.Cut(e.Field, ".")
@@ -190,6 +176,40 @@ func (w *Watched) check(d *decoder, at string, n *jsonpos.Node) {
 		}
 		d.report(offsetOf(n, field), FieldError{Field: path, Value: fmt.Sprint(e.Value), Problem: "is not allowed here", Allowed: e.Want})
 	}
+}
+
+func (w *Watched) checkProbes(d *decoder, at string, n *jsonpos.Node) {
+	probes := 0
+	for _, there := range []bool{w.Net != nil, w.Line != nil, w.Property != nil, w.Command != nil} {
+		if there {
+			probes++
+		}
+	}
+	switch {
+	case w.Unit != "" && w.Host != nil:
+		d.fail(at, n, "is a unit and a host", `"unit" or "host"`)
+	case probes > 1:
+		d.fail(at, n, "has several probes", `one of "net", "line", "property" and "command"`)
+	case probes == 0 && w.Unit == "" && w.Host == nil:
+		d.fail(at, n, "watches nothing", `at least one of "unit", "host", "net", "line", "property" and "command"`)
+	case w.Unit == "" && w.Host == nil && w.Config.Mode != monitor.ModeLogOnly && w.Config.RetryCount != 0:
+		d.fail(at, n, "has nothing to restart", `a "unit", a "host", "retryCount" 0 or "mode" "LOG_ONLY"`)
+	}
+	if w.Config.Escalation == monitor.EscalateTransition {
+		if _, err := escalatesTo(w.Config.Target); err != nil {
+			d.report(offsetOf(n, "target"), FieldError{Field: at + ".target", Value: strconv.Quote(w.Config.Target),
+				Problem: "is no transition that can be asked for", Allowed: err.Error()})
+		}
+	}
+}
+
+// hostDefaults are what a host differs in: a loss of power good is only logged
+// unless the file says more (DESIGN.md §5), and a transition takes its time.
+func hostDefaults(c *monitor.Config) {
+	c.Mode = monitor.ModeLogOnly
+	c.RestartTimeout = 15 * time.Minute
+	c.PowerDebounce = time.Second
+	c.EscalateTimeout = 10 * time.Minute
 }
 
 func fieldErrors(err error) []*monitor.FieldError {
@@ -207,15 +227,6 @@ func fieldErrors(err error) []*monitor.FieldError {
 
 func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-func asIs(s string) (string, error) { return s, nil }
-
-func httpPath(s string) (string, error) {
-	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, " \r\n") {
-		return "", errOutOfRange
-	}
-	return s, nil
-}
-
 func retryInterval(s string) (time.Duration, error) {
 	if s == "never" {
 		return monitor.NeverAges, nil
@@ -225,14 +236,6 @@ func retryInterval(s string) (time.Duration, error) {
 		err = errOutOfRange
 	}
 	return v, err
-}
-
-func escalation(s string) (monitor.Escalation, error) {
-	e, err := monitor.ParseEscalation(s)
-	if err == nil && e != monitor.EscalateNone && e != monitor.EscalateUnit {
-		err = errOutOfRange
-	}
-	return e, err
 }
 
 // name reads what names something: not empty, printable, at most 255 bytes.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/monitor"
 )
 
@@ -31,16 +32,66 @@ func TestMonitorBlock(t *testing.T) {
 	assert.True(t, w.Config.PartialWeights)
 }
 
+func TestMonitorHostIsLoggedUnlessTheFileSaysMore(t *testing.T) {
+	c, err := config.Parse("m.json", []byte(`{"monitor": {"resources": [
+		{"name": "host", "host": {"restart": "Chassis PowerCycle", "bootTimeout": "10m"}},
+		{"name": "eager", "mode": "SOFT", "host": {"index": 1}, "escalation": "transition", "target": "Host Off"}]}}`))
+	require.NoError(t, err)
+	all := c.Monitor.Resources
+	assert.Equal(t, &config.HostProbe{Restart: state.ChassisPowerCycle, BootTimeout: 10 * time.Minute}, all[0].Host)
+	assert.Equal(t, monitor.ModeLogOnly, all[0].Config.Mode)
+	assert.Equal(t, time.Second, all[0].Config.PowerDebounce)
+	assert.Equal(t, monitor.ModeSoft, all[1].Config.Mode)
+	assert.Equal(t, "Host Off", all[1].Config.Target)
+}
+
+func TestMonitorProbes(t *testing.T) {
+	c, err := config.Parse("m.json", []byte(`{"monitor": {
+		"inhibit": [{"reason": "code update", "service": "a.b", "path": "/a", "interface": "a.c", "property": "Busy", "equals": "true"}],
+		"resources": [
+		{"name": "cmd", "unit": "a.service", "command": ["/bin/check", "-v"]},
+		{"name": "line", "retryCount": 0, "domain": 1, "line": {"signal": "PostComplete", "asserted": false, "weight": 40}},
+		{"name": "prop", "mode": "LOG_ONLY", "property": {"service": "a.b", "path": "/a", "interface": "a.c", "property": "T", "min": -5, "max": 90}}]}}`))
+	require.NoError(t, err)
+	all := c.Monitor.Resources
+	assert.Equal(t, []string{"/bin/check", "-v"}, all[0].Command)
+	assert.Equal(t, &config.LineProbe{Signal: "PostComplete", Weight: 40}, all[1].Line)
+	assert.True(t, all[1].Config.PartialWeights)
+	assert.Equal(t, 1, all[1].Domain)
+	p := all[2].Property
+	for v, want := range map[any]bool{uint8(3): true, -5: true, 90.5: false, int64(-6): false} {
+		ok, err := p.Holds(v)
+		assert.NoError(t, err)
+		assert.Equal(t, want, ok, "%v", v)
+	}
+	_, err = p.Holds("warm")
+	assert.ErrorContains(t, err, "no number")
+	ok, err := c.Monitor.Inhibits[0].Property.Holds(true)
+	assert.NoError(t, err)
+	assert.True(t, ok)
+	assert.Equal(t, "code update", c.Monitor.Inhibits[0].Reason)
+}
+
 func TestMonitorBlockErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"monitor": {"resources": [{"unit": "a.service"}]}}`:                                                  "m.json:1:28: monitor.resources[0].name",
-		`{"monitor": {"resources": [{"name": "a"}]}}`:                                                          "m.json:1:28: monitor.resources[0]: {\"name\":\"a\"} watches nothing",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "retryInterval": "0s"}]}}`:              "m.json:1:80: monitor.resources[0].retryInterval",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "backoff": {"min": "2m"}}]}}`:           "m.json:1:74: monitor.resources[0].backoff.max",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "dependsOn": ["b"]}]}}`:                 "names no resource",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service"}, {"name": "a", "unit": "b.service"}]}}`: "is there twice",
-		`{"monitor": {"resources": [{"name": "a", "net": {"host": "x"}}]}}`:                                    "has no port",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "failover"}]}}`:           `allowed: "none" or "unit"`,
+		`{"monitor": {"resources": [{"unit": "a.service"}]}}`:                                                                   "m.json:1:28: monitor.resources[0].name",
+		`{"monitor": {"resources": [{"name": "a"}]}}`:                                                                           "m.json:1:28: monitor.resources[0]: {\"name\":\"a\"} watches nothing",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "retryInterval": "0s"}]}}`:                               "m.json:1:80: monitor.resources[0].retryInterval",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "backoff": {"min": "2m"}}]}}`:                            "m.json:1:74: monitor.resources[0].backoff.max",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "dependsOn": ["b"]}]}}`:                                  "names no resource",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service"}, {"name": "a", "unit": "b.service"}]}}`:                  "is there twice",
+		`{"monitor": {"resources": [{"name": "a", "net": {"host": "x"}}]}}`:                                                     "has no port",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "panic"}]}}`:                               `"transition" or "failover"`,
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "transition", "target": "Chassis Off"}]}}`: `resources[0].target: "Chassis Off" is no transition`,
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "host": {}}]}}`:                                          "is a unit and a host",
+		`{"monitor": {"resources": [{"name": "a", "host": {"restart": "Host Off"}}]}}`:                                          `allowed: one of "Host Reboot"`,
+		`{"monitor": {"resources": [{"name": "a", "net": {"port": 1}, "command": ["/bin/true"]}]}}`:                             "has several probes",
+		`{"monitor": {"resources": [{"name": "a", "command": ["true"], "retryCount": 0}]}}`:                                     "monitor.resources[0].command[0]",
+		`{"monitor": {"resources": [{"name": "a", "command": ["/bin/true"]}]}}`:                                                 "has nothing to restart",
+		`{"monitor": {"resources": [{"name": "a", "line": {"signal": "PowerOut"}, "retryCount": 0}]}}`:                          "resources[0].line.signal",
+		`{"monitor": {"resources": [{"name": "a", "property": {"service": "a.b"}, "retryCount": 0}]}}`:                          "does not say which property",
+		`{"monitor": {"inhibit": [{"reason": "x", "service": "a.b", "path": "/a", "interface": "a.b", "property": "P"}]}}`:      "does not say which values are good",
+		`{"monitor": {"inhibit": [{"service": "a.b", "path": "/a", "interface": "a.b", "property": "P", "max": 3}]}}`:           "has no reason",
 	} {
 		c, err := config.Parse("m.json", []byte(text))
 		assert.ErrorContains(t, err, want)

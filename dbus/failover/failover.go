@@ -1,0 +1,75 @@
+// Package failover asks the other BMC of a redundant pair to take over
+// (fault-monitor.md §1.6). It never forces, and does not ask where the answer is
+// known to be no.
+package failover
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	godbus "github.com/godbus/dbus/v5"
+)
+
+// Where the daemon of BMC redundancy has its objects
+// (openbmc-state-manager.md §1.2).
+const (
+	Service   = "xyz.openbmc_project.State.BMC.Redundancy"
+	Path      = "/xyz/openbmc_project/state/bmc0"
+	Interface = Service
+	control   = "xyz.openbmc_project.Control.Failover"
+	// requester is the closest of the enum's values to a fault monitor.
+	requester = control + ".Requester.SystemConfig"
+)
+
+// Start asks for a failover over the bus at address (empty: as for the daemon's
+// own services). It returns "" once that has begun, else why not. The call ends
+// with ctx.
+func Start(ctx context.Context, address string) (refusal string) {
+	if address == "" {
+		address = os.Getenv("DBUS_SYSTEM_BUS_ADDRESS")
+	}
+	if address == "" {
+		address = "unix:path=/run/dbus/system_bus_socket"
+	}
+	conn, err := godbus.Connect(address, godbus.WithContext(ctx))
+	if err != nil {
+		return "the bus cannot be reached: " + err.Error()
+	}
+	defer func() { _ = conn.Close() }()
+	o := conn.Object(Service, Path)
+	var shown map[string]godbus.Variant
+	err = o.CallWithContext(ctx, "org.freedesktop.DBus.Properties.GetAll", godbus.FlagNoAutoStart, Interface).Store(&shown)
+	if err != nil {
+		return "no redundancy is shown: " + err.Error()
+	}
+	if why := forbidden(shown); why != "" {
+		return why
+	}
+	err = o.CallWithContext(ctx, control+".StartFailover", godbus.FlagNoAutoStart, requester, map[string]godbus.Variant{}).Err
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// forbidden says why a failover would be refused, "" if it may be asked for.
+func forbidden(shown map[string]godbus.Variant) string {
+	is := func(name string) bool { b, _ := shown[name].Value().(bool); return b }
+	last := func(name string) string {
+		s, _ := shown[name].Value().(string)
+		return s[strings.LastIndexByte(s, '.')+1:]
+	}
+	switch {
+	case last("Role") != "Active":
+		return fmt.Sprintf("this BMC's role is %s, not Active", last("Role"))
+	case is("FailoverInProgress") || is("FailoverImminent"):
+		return "a failover is under way already"
+	case !is("RedundancyEnabled"):
+		return "redundancy is not enabled"
+	case !is("FailoversAllowed"):
+		return "failovers are not allowed: " + last("FailoversNotAllowedReason")
+	}
+	return ""
+}

@@ -1,0 +1,79 @@
+package failover_test
+
+import (
+	"testing"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/dbus/dbustest"
+	"github.com/bmcstate/bmcstate/dbus/failover"
+)
+
+// pair is the daemon of BMC redundancy.
+type pair struct {
+	refuse *godbus.Error
+	calls  []string
+	forced bool
+}
+
+// StartFailover is Control.Failover's.
+func (p *pair) StartFailover(requester string, options map[string]godbus.Variant) *godbus.Error {
+	p.calls = append(p.calls, requester)
+	p.forced = p.forced || len(options) > 0
+	return p.refuse
+}
+
+func serve(t *testing.T, bus *dbustest.Bus, change map[string]any) *pair {
+	conn := bus.Connect(t)
+	values := map[string]any{
+		"Role": failover.Interface + ".Role.Active", "RedundancyEnabled": true, "FailoversAllowed": true,
+		"FailoverInProgress": false, "FailoverImminent": false,
+		"FailoversNotAllowedReason": failover.Interface + ".FailoversNotAllowedReason.None",
+	}
+	for name, v := range change {
+		values[name] = v
+	}
+	all := map[string]*prop.Prop{}
+	for name, v := range values {
+		all[name] = &prop.Prop{Value: v}
+	}
+	_, err := prop.Export(conn, failover.Path, prop.Map{failover.Interface: all})
+	require.NoError(t, err)
+	p := &pair{}
+	require.NoError(t, conn.Export(p, failover.Path, "xyz.openbmc_project.Control.Failover"))
+	_, err = conn.RequestName(failover.Service, godbus.NameFlagDoNotQueue)
+	require.NoError(t, err)
+	return p
+}
+
+func TestStart(t *testing.T) {
+	bus := dbustest.Start(t)
+	assert.Contains(t, failover.Start(t.Context(), bus.Address), "no redundancy is shown")
+	p := serve(t, bus, nil)
+	assert.Empty(t, failover.Start(t.Context(), bus.Address))
+	assert.Equal(t, []string{"xyz.openbmc_project.Control.Failover.Requester.SystemConfig"}, p.calls)
+	assert.False(t, p.forced)
+	p.refuse = godbus.NewError("xyz.openbmc_project.Common.Error.Unavailable", []any{"sibling is busy"})
+	assert.Contains(t, failover.Start(t.Context(), bus.Address), "sibling is busy")
+}
+
+// Case 62: what would be refused is not asked for.
+func TestCase62Precheck(t *testing.T) {
+	for want, change := range map[string]map[string]any{
+		"failovers are not allowed: FullSyncNotComplete": {"FailoversAllowed": false,
+			"FailoversNotAllowedReason": failover.Interface + ".FailoversNotAllowedReason.FullSyncNotComplete"},
+		"this BMC's role is Passive, not Active": {"Role": failover.Interface + ".Role.Passive"},
+		"a failover is under way already":        {"FailoverInProgress": true},
+		"redundancy is not enabled":              {"RedundancyEnabled": false},
+	} {
+		t.Run(want, func(t *testing.T) {
+			bus := dbustest.Start(t)
+			p := serve(t, bus, change)
+			assert.Equal(t, want, failover.Start(t.Context(), bus.Address))
+			assert.Empty(t, p.calls)
+		})
+	}
+}
