@@ -210,7 +210,7 @@ func (w *world) react() {
 		if w.Level {
 			w.askPower()
 		} else {
-			w.powerOff()
+			w.powerOff(true)
 		}
 	}
 	down := w.Wires[PowerOut] && !level || w.Wires[PowerButton] && !w.Held[PowerOut]
