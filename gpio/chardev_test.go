@@ -479,7 +479,7 @@ func TestChardevAsksForItsBuffer(t *testing.T) {
 
 func TestLinesAreChecked(t *testing.T) {
 	for want, lines := range map[string][]Line{
-		`signal "Power": is no signal`:                                              {{Signal: "Power", Name: "X"}},
+		`signal "": needs a name`:                                                   {{Name: "X"}},
 		`signal "PowerOk": needs a line name, or a chip and an offset`:              {{Signal: PowerOk}},
 		`signal "PowerOk": bias "up": must be "disabled", "pull-up" or "pull-down"`: {{Signal: PowerOk, Name: "X", Bias: "up"}},
 		`signal "PowerOut": drive "od": must be "open-drain" or "open-source"`:      {{Signal: PowerOut, Name: "X", Drive: "od"}},

@@ -31,6 +31,8 @@ const defaultBuffer = 64
 
 // Line says where a signal is and how it is wired.
 type Line struct {
+	// Signal is one of x86-power-control's or a name of the board's own, which
+	// is a level-type output with Level and an input without.
 	Signal string
 	// Chip is the label of the chip, or the name of its device (gpiochip0).
 	// "" searches all chips, and then Name must occur once.
@@ -57,10 +59,14 @@ type Line struct {
 // kind is what the board does with the line.
 func (l Line) kind() signalKind {
 	k := signalKinds[l.Signal]
-	if k == kindPulse && l.Level {
+	switch {
+	case l.Level && (k == kindPulse || k == 0):
 		return kindLevel
+	case k == 0:
+		return kindInput
+	default:
+		return k
 	}
-	return k
 }
 
 // label names the line within its chip.
@@ -73,14 +79,14 @@ func (l Line) label() string {
 
 // validate names what is wrong with the line.
 func (l Line) validate() error {
-	output := IsOutput(l.Signal)
+	output := l.kind() == kindPulse || l.kind() == kindLevel
 	_, bias := biasFlags[l.Bias]
 	_, drive := driveFlags[l.Drive]
 	for _, c := range []struct {
 		bad bool
 		why string
 	}{
-		{signalKinds[l.Signal] == 0, "is no signal"},
+		{l.Signal == "", "needs a name"},
 		{l.Name == "" && l.Chip == "", "needs a line name, or a chip and an offset"},
 		{l.Offset < 0, "offset must not be negative"},
 		{!bias, fmt.Sprintf("bias %q: must be %q, %q or %q", l.Bias, BiasDisabled, BiasPullUp, BiasPullDown)},

@@ -13,16 +13,17 @@ import (
 // board shows a gpio.Board to the engine, in the engine's terms.
 type board struct {
 	gpio.Board
-	edges chan engine.Edge
-	stop  chan struct{}
-	ended chan struct{}
+	awaits []string // inputs that a power-on sequence waits for, by number
+	edges  chan engine.Edge
+	stop   chan struct{}
+	ended  chan struct{}
 }
 
 var _ engine.Board = (*board)(nil)
 
 // newBoard starts to pass the board's events on, until Close.
-func newBoard(b gpio.Board) *board {
-	a := &board{Board: b, edges: make(chan engine.Edge, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+func newBoard(b gpio.Board, awaits []string) *board {
+	a := &board{Board: b, awaits: awaits, edges: make(chan engine.Edge, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	go a.pass()
 	return a
 }
@@ -66,6 +67,14 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 	}
 	for b, signal := range buttonSignals {
 		l.Pressed[b] = level(all, signal)
+	}
+	for i, signal := range b.awaits {
+		if in := all[signal]; in.Known {
+			l.InputsKnown |= 1 << i
+			if in.Asserted {
+				l.Inputs |= 1 << i
+			}
+		}
 	}
 	err = errors.Join(err, all[gpio.PowerOk].Err, all[gpio.SioPowerGood].Err)
 	return l, all.Agreed(gpio.PowerOk, gpio.SioPowerGood), err

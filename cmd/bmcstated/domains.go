@@ -62,9 +62,23 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 			},
 			Timings: timings(cfg, m.power[d.id]),
 			Options: options(cfg, m.power[d.id]),
+			Resets:  resets(cfg, m.power[d.id]),
 		})
 	}
 	return ec
+}
+
+// resets are the levels that a board's outputs get once per boot. A virtual
+// board has none but HpmStbyEn to be set.
+func resets(cfg config.Config, pc *powerconfig.Config) []engine.Output {
+	switch {
+	case pc != nil:
+		return resetsOf(pc)
+	case cfg.Simulate.Board.HpmStbyEn:
+		return []engine.Output{{Signal: powerconfig.HpmStbyEn, On: true}}
+	default:
+		return nil
+	}
 }
 
 // forceOffTries is how many holds of the power button a force-off makes while
@@ -78,6 +92,7 @@ func options(cfg config.Config, pc *powerconfig.Config) sequence.Options {
 		return o
 	}
 	o.PowerLevel = pc.Signals[powerconfig.PowerOut].Level
+	o.PowerOn, _ = powerOnOf(pc)
 	_, post := pc.Signals[powerconfig.PostComplete]
 	_, reset := pc.Signals[powerconfig.PlatformReset]
 	if o.WarmResetSource = pc.WarmResetSource; o.WarmResetSource == "" && !post && reset {

@@ -81,7 +81,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 			return nil, err
 		}
 		m.signals[d.id] = virtualSignals(cfg)
-		b := newBoard(v)
+		b := newBoard(v, nil)
 		m.boards[d.id] = b
 		m.closers = append(m.closers, b.Close)
 	}

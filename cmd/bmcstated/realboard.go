@@ -15,6 +15,8 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/dbus/inputs"
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
 // openReal opens the board of every domain whose host has a file of
@@ -44,7 +46,8 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, notes *not
 			notes.undriven(host, err)
 			continue
 		}
-		b := newBoard(withProperties(c, pc, log))
+		_, awaits := powerOnOf(pc)
+		b := newBoard(withProperties(c, pc, log), awaits)
 		m.boards[d.id], m.power[d.id] = b, pc
 		m.signals[d.id] = map[string]bool{}
 		for name := range pc.Signals {
@@ -93,6 +96,43 @@ func withoutHalfSIO(pc *powerconfig.Config, log *slog.Logger) {
 			delete(pc.Signals, name)
 		}
 	}
+}
+
+// powerOnOf returns a board's power-on sequence, and the inputs that it waits
+// for by their numbers.
+func powerOnOf(pc *powerconfig.Config) (acts []sequence.Action, awaits []string) {
+	for _, a := range pc.PowerOn {
+		act := sequence.Action{Signal: a.Set + a.Pulse + a.Await, On: a.To, Time: a.Time}
+		switch {
+		case a.Set != "":
+			act.Kind = sequence.ActionSet
+		case a.Pulse != "":
+			act.Kind = sequence.ActionPulse
+			if a.Time == 0 {
+				act.Time = pc.Timings.PowerPulse
+			}
+		case a.Await != "":
+			act.Kind = sequence.ActionAwait
+			if act.Input = slices.Index(awaits, a.Await); act.Input < 0 {
+				act.Input = len(awaits)
+				awaits = append(awaits, a.Await)
+			}
+		default:
+			act.Kind = sequence.ActionDelay
+		}
+		acts = append(acts, act)
+	}
+	return acts, awaits
+}
+
+// resetsOf returns the levels that outputs get once per boot.
+func resetsOf(pc *powerconfig.Config) (outs []engine.Output) {
+	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
+		if s := pc.Signals[name]; s.Level && s.Reset != powerconfig.ResetKeep {
+			outs = append(outs, engine.Output{Signal: name, On: s.Reset == powerconfig.ResetOn})
+		}
+	}
+	return outs
 }
 
 // linesOf returns the lines of a file in the terms of package gpio.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
 const mandatory = `{"Name": "PowerOut", "LineName": "POWER_OUT", "Type": "GPIO", "Polarity": "ActiveLow", "idle": "hold", "drive": "open-drain"},
@@ -34,6 +37,40 @@ func TestLinesOfABoard(t *testing.T) {
 		{Signal: "ResetOut", Chip: "1e780000.gpio", Offset: 7},
 		{Signal: "SlotPower", Name: "SLOT", Level: true},
 	}, linesOf(pc))
+}
+
+// A board with rails: lines of its own names, a sequence, and the levels that
+// outputs get at a boot.
+func TestPowerOnSequenceOfABoard(t *testing.T) {
+	pc := parse(t, strings.Replace(mandatory, `"idle": "hold"`, `"level": true, "reset": "off"`, 1)+`,
+		{"Name": "HpmStbyEn", "LineName": "HPM", "Type": "GPIO", "Polarity": "ActiveHigh"},
+		{"Name": "SlotPower", "LineName": "SLOT", "Type": "GPIO", "Polarity": "ActiveHigh", "reset": "keep"}`,
+		`, "sequence_gpio_configs": [
+			{"Name": "RailEn", "direction": "output", "LineName": "RAIL_EN", "Type": "GPIO", "Polarity": "ActiveLow"},
+			{"Name": "RailGood", "direction": "input", "LineName": "RAIL_GOOD", "Type": "GPIO", "Polarity": "ActiveHigh"}],
+		"power_on_sequence": [
+			{"set": "RailEn", "to": true},
+			{"await": "RailGood", "to": true, "ms": 1500},
+			{"delay": 20},
+			{"pulse": "ResetOut", "ms": 5},
+			{"set": "PowerOut", "to": true},
+			{"await": "PowerOk", "to": true, "ms": 100},
+			{"await": "RailGood", "to": true, "ms": 1}]`)
+	acts, awaits := powerOnOf(pc)
+	assert.Equal(t, []string{"RailGood", "PowerOk"}, awaits)
+	assert.Equal(t, []sequence.Action{
+		{Kind: sequence.ActionSet, Signal: "RailEn", On: true},
+		{Kind: sequence.ActionAwait, Signal: "RailGood", On: true, Time: 1500 * time.Millisecond},
+		{Kind: sequence.ActionDelay, Time: 20 * time.Millisecond},
+		{Kind: sequence.ActionPulse, Signal: "ResetOut", Time: 5 * time.Millisecond},
+		{Kind: sequence.ActionSet, Signal: "PowerOut", On: true},
+		{Kind: sequence.ActionAwait, Signal: "PowerOk", On: true, Time: 100 * time.Millisecond, Input: 1},
+		{Kind: sequence.ActionAwait, Signal: "RailGood", On: true, Time: time.Millisecond},
+	}, acts)
+	assert.Equal(t, []engine.Output{{Signal: "HpmStbyEn", On: true}, {Signal: "PowerOut"}}, resetsOf(pc))
+	assert.True(t, options(config.Default(), pc).PowerLevel)
+	assert.Contains(t, linesOf(pc), gpio.Line{Signal: "RailEn", Name: "RAIL_EN", ActiveLow: true, Level: true})
+	assert.Contains(t, linesOf(pc), gpio.Line{Signal: "RailGood", Name: "RAIL_GOOD"})
 }
 
 // The graceful time-out of our own file rules over the board's, which rules

@@ -49,3 +49,22 @@ func TestLevelTypePowerOut(t *testing.T) {
 	d.idle()
 	require.Equal(t, []bool{true, false, true, false}, d.powerOut())
 }
+
+// HpmStbyEn is asserted at the first start of a boot: without it no power comes
+// up.
+func TestHpmStandbyIsEnabledAtStart(t *testing.T) {
+	d := boot(t, `{"simulate": {"hpmStbyEn": true}}`)
+	d.untilChassis("Off")
+	d.on()
+	require.Zero(t, d.stop())
+	d.start()
+	wires, err := gpio.ReadWires(d.runDir, 0)
+	require.NoError(t, err)
+	n := 0
+	for _, w := range wires {
+		if w.Signal == gpio.HpmStbyEn {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}

@@ -42,11 +42,20 @@ type DomainConfig struct {
 	// Targets, where not nil, are the units that do the work; otherwise lines
 	// are driven.
 	Targets *sequence.Targets
+	// Resets are level-type outputs that are driven once per boot of the BMC, as
+	// soon as the power is known to be off.
+	Resets []Output
 	// NMIWhenPoweredOff lets the NMI button act on a host that is off.
 	NMIWhenPoweredOff bool
 	// RestoreStagger holds this domain's restore policy back after the others'.
 	RestoreStagger time.Duration
 	Driven         bool // has a board; without one the objects are served and requests end FAILED
+}
+
+// Output is a level of an output.
+type Output struct {
+	Signal string
+	On     bool
 }
 
 // Times are the deadlines of DESIGN.md that are not a sequence's own.

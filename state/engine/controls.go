@@ -30,6 +30,8 @@ type controls struct {
 	last           uint64 // id given
 	nmi            uint64 // the NMI pulse under way, 0 = none
 	waiting        map[uint64]func(error)
+	resets         int           // outputs that are being given their level of the boot
+	resetAgain     time.Duration // when that is tried again
 }
 
 // panel is what the front panel shows.

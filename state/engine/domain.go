@@ -153,6 +153,10 @@ func (d *domain) advance() {
 	d.adopt()
 	d.schedules()
 	d.restore()
+	if d.run == nil && len(d.recovered) == 0 && d.resetOutputs() {
+		d.poll()
+		return
+	}
 	for d.run == nil && d.judgeHead() {
 	}
 	d.poll()
@@ -350,6 +354,9 @@ func (d *domain) nextDeadline() time.Duration {
 	}
 	if d.others.adoptAt > d.boot() {
 		at(d.others.adoptAt)
+	}
+	if d.controls.resetAgain > d.boot() {
+		at(d.controls.resetAgain)
 	}
 	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline(), d.restoreDeadline()} {
 		at(t)

@@ -92,6 +92,13 @@ type (
 		signal string
 		hold   bool
 	}
+	// levelEffect drives a level-type output for what is no transition; a
+	// [controlled] event answers.
+	levelEffect struct {
+		domain int
+		id     uint64
+		out    Output
+	}
 	// nmiEffect pulses the NMI output; a [controlled] event answers.
 	nmiEffect struct {
 		domain int
@@ -141,6 +148,7 @@ func (barrierEffect) isEffect()    {}
 func (voidEffect) isEffect()       {}
 func (rebootEffect) isEffect()     {}
 func (holdEffect) isEffect()       {}
+func (levelEffect) isEffect()      {}
 func (nmiEffect) isEffect()        {}
 func (publishPanel) isEffect()     {}
 func (publishHost) isEffect()      {}

@@ -301,6 +301,8 @@ func (e *Engine) carryOut(eff Effect) {
 		e.reboot(eff)
 	case holdEffect:
 		e.workers.Go(func() { e.hold(eff) })
+	case levelEffect:
+		e.workers.Go(func() { e.setLevel(eff) })
 	case nmiEffect:
 		e.workers.Go(func() { e.pulseNMI(eff) })
 	case publishPanel:
@@ -399,8 +401,13 @@ type Holder interface {
 
 var errNoHold = errors.New("this board cannot hold a line")
 
+// short is a context for one call of a board.
+func (e *Engine) short() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(e.ctx, e.core.cfg.Times.Read)
+}
+
 func (e *Engine) hold(eff holdEffect) {
-	ctx, cancel := context.WithTimeout(e.ctx, e.core.cfg.Times.Read)
+	ctx, cancel := e.short()
 	defer cancel()
 	err := errNoHold
 	if h, ok := e.opts.Boards[eff.domain].(Holder); ok {

@@ -45,7 +45,7 @@ func (d *domain) bootSeen(id string) {
 	if s.Boot == id || !d.cfg.Driven {
 		return
 	}
-	s.Boot, s.Restore, s.OffAt, s.Void, s.Lost = id, restoreLook, 0, false, false
+	s.Boot, s.Restore, s.OffAt, s.Void, s.Lost, s.OutputsReset = id, restoreLook, 0, false, false, false
 	s.WasOn = s.PowerOn != nil && *s.PowerOn
 }
 

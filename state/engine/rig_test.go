@@ -226,6 +226,12 @@ func (r *rig) carryOut(e Effect) {
 		r.pulse(e)
 	case releaseEffect:
 		r.release(e.signal)
+	case levelEffect:
+		err := r.plant.lineErr
+		if err == nil {
+			r.sets = append(r.sets, fmt.Sprint(e.out.Signal, " ", e.out.On))
+		}
+		r.after(0, func() { r.step(controlled{e.domain, e.id, err}) })
 	case voidEffect:
 		r.after(0, func() { r.step(voided(e)) })
 	case barrierEffect:

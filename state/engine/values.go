@@ -47,14 +47,15 @@ type saved struct {
 	ScheduleTime uint64             `json:"schedule,omitempty"` // s since the epoch
 	ScheduleOp   state.Operation    `json:"scheduleOp,omitempty"`
 
-	Settings state.Settings `json:"settings"`         // while nobody else keeps them
-	Boot     string         `json:"boot,omitempty"`   // of the BMC
-	Restore  restorePhase   `json:"phase,omitempty"`  // in that boot, as all of these
-	WasOn    bool           `json:"wasOn,omitempty"`  // power was on when the boot before ended
-	Lost     bool           `json:"lost,omitempty"`   // and off when this one began
-	Void     bool           `json:"void,omitempty"`   // somebody has begun to operate the machine
-	OffAt    time.Duration  `json:"offAt,omitempty"`  // power reads off since, by the boot clock
-	Wish     wish           `json:"wishes,omitempty"` // survives the boot
+	Settings     state.Settings `json:"settings"`          // while nobody else keeps them
+	Boot         string         `json:"boot,omitempty"`    // of the BMC
+	Restore      restorePhase   `json:"phase,omitempty"`   // in that boot, as all of these
+	WasOn        bool           `json:"wasOn,omitempty"`   // power was on when the boot before ended
+	Lost         bool           `json:"lost,omitempty"`    // and off when this one began
+	OutputsReset bool           `json:"outputs,omitempty"` // have their levels of the boot
+	Void         bool           `json:"void,omitempty"`    // somebody has begun to operate the machine
+	OffAt        time.Duration  `json:"offAt,omitempty"`   // power reads off since, by the boot clock
+	Wish         wish           `json:"wishes,omitempty"`  // survives the boot
 }
 
 const (

@@ -52,6 +52,7 @@ type parser struct {
 	config   Config
 	warnings []Warning
 	errs     []error
+	powerOn  *jsonpos.Node // read when all signals are
 }
 
 func (p *parser) syntax(err error) error {
@@ -81,6 +82,8 @@ var sections = []section{
 	{"gpio_configs", jsonpos.Array, (*parser).signals},
 	{"timing_configs", jsonpos.Object, (*parser).timings},
 	{"event_configs", jsonpos.Object, (*parser).events},
+	{"sequence_gpio_configs", jsonpos.Array, (*parser).extras},
+	{"power_on_sequence", jsonpos.Array, func(p *parser, n *jsonpos.Node) { p.powerOn = n }},
 }
 
 func (p *parser) root(n *jsonpos.Node) {
@@ -99,7 +102,11 @@ func (p *parser) root(n *jsonpos.Node) {
 			sections[i].read(p, m.Value)
 		}
 	}
+	p.sharedLines()
 	p.mandatory(n)
+	if p.powerOn != nil && len(p.errs) == 0 {
+		p.sequence(p.powerOn)
+	}
 }
 
 func (p *parser) mandatory(n *jsonpos.Node) {

@@ -12,14 +12,34 @@ import (
 )
 
 func (p *parser) signals(n *jsonpos.Node) {
-	for i, e := range n.Elems {
-		if e.Kind != jsonpos.Object {
-			p.fail(e.Offset, "gpio_configs[%d] is %s, not an object", i, e.Kind)
+	p.entries("gpio_configs", n, func(e *entry, name *jsonpos.Node) (known bool) {
+		e.facts, known = signals[name.Text]
+		if known = known && name.Kind == jsonpos.String; !known {
+			p.fail(name.Offset, "%s: Name is %s, which is no signal", e.where, name.Source(p.data, 40))
+		}
+		return known
+	})
+}
+
+// entries reads a list of signals. facts says of an entry what it is by its
+// name, or that it cannot be used.
+func (p *parser) entries(list string, n *jsonpos.Node, facts func(*entry, *jsonpos.Node) bool) {
+	for i, node := range n.Elems {
+		where := fmt.Sprintf("%s[%d]", list, i)
+		if node.Kind != jsonpos.Object {
+			p.fail(node.Offset, "%s is %s, not an object", where, node.Kind)
 			continue
 		}
-		p.signal(fmt.Sprintf("gpio_configs[%d]", i), e)
+		e := &entry{parser: p, node: node, where: where, members: p.members(node)}
+		name := e.get("Name")
+		if name == nil {
+			p.warn(node.Offset, "%s has no Name and is ignored", where)
+			continue
+		}
+		if facts(e, name) {
+			p.signal(e, name.Text)
+		}
 	}
-	p.sharedLines()
 }
 
 // entry is one element of gpio_configs on its way to a Signal.
@@ -32,29 +52,18 @@ type entry struct {
 	signal  Signal
 }
 
-func (p *parser) signal(where string, n *jsonpos.Node) {
-	e := &entry{parser: p, node: n, where: where, members: p.members(n)}
-	name := e.get("Name")
-	if name == nil {
-		p.warn(n.Offset, "%s has no Name and is ignored", where)
-		return
-	}
-	facts, known := signals[name.Text]
-	if name.Kind != jsonpos.String || !known {
-		p.fail(name.Offset, "%s: Name is %s, which is no signal", where, name.Source(p.data, 40))
-		return
-	}
-	e.where, e.facts = name.Text, facts
+func (p *parser) signal(e *entry, name string) {
+	e.where = name
 	e.signal = Signal{
-		Name: name.Text, Output: facts.output, Level: facts.level, Offset: -1,
-		At: jsonpos.PositionOf(p.data, n.Offset),
+		Name: name, Output: e.facts.output, Level: e.facts.level, Offset: -1, Reset: e.facts.reset,
+		At: jsonpos.PositionOf(p.data, e.node.Offset),
 	}
 	before := len(p.errs)
 	if present := e.read(); len(p.errs) > before || !present {
 		return
 	}
 	if old, twice := p.config.Signals[e.where]; twice {
-		p.warn(n.Offset, "%s is there twice; this one replaces the one at %s", e.where, old.At)
+		p.warn(e.node.Offset, "%s is there twice; this one replaces the one at %s", e.where, old.At)
 	}
 	p.config.Signals[e.where] = e.signal
 }
@@ -106,11 +115,14 @@ func (e *entry) read() bool {
 }
 
 var gpioKeys = []string{
-	"Name", "Type", "LineName", "Polarity", "chip", "offset", "bias", "drive", "debounce", "idle", "level",
+	"Name", "Type", "LineName", "Polarity", "chip", "offset", "bias", "drive", "debounce", "idle", "level", "reset", "direction",
 }
 
 func (e *entry) gpio() bool {
 	e.unknownKeys(gpioKeys)
+	if n := e.get("direction"); n != nil && !e.facts.own {
+		e.warn(n.Offset, "%s: direction is ignored: its name says it", e.where)
+	}
 	line := e.get("LineName")
 	switch {
 	case line != nil && line.Kind == jsonpos.String:
@@ -163,6 +175,7 @@ func (e *entry) own() {
 	s.Drive = word(e, "drive", s.Output, "outputs", []string{"push-pull", "open-drain", "open-source"}, s.Drive)
 	e.level()
 	s.Idle = word(e, "idle", s.Output && !s.Level, "pulse outputs", []string{"release", "hold"}, s.Idle)
+	s.Reset = word(e, "reset", s.Output && s.Level, "level-type outputs", []string{"keep", "off", "on"}, s.Reset)
 	e.debounce()
 }
 
@@ -190,6 +203,8 @@ func (e *entry) level() {
 	case n == nil:
 	case !e.facts.output:
 		e.fail(n.Offset, "%s: level is for outputs only", e.where)
+	case e.facts.pulse && n.Kind == jsonpos.Bool && n.Bool, e.facts.own:
+		e.fail(n.Offset, "%s: level cannot be chosen here", e.where)
 	case n.Kind != jsonpos.Bool:
 		e.fail(n.Offset, "%s: level is %s, not true or false", e.where, n.Source(e.data, 40))
 	default:

@@ -26,15 +26,21 @@ const (
 	IdButton      = "IdButton"
 )
 
-type signalFacts struct{ output, mandatory, level bool }
+type signalFacts struct {
+	output, mandatory bool
+	level             bool // keeps its level without being told
+	pulse             bool // cannot be told to
+	own               bool // not one of x86-power-control's
+	reset             Reset
+}
 
 var signals = map[string]signalFacts{
 	PowerOut:     {output: true, mandatory: true},
-	ResetOut:     {output: true, mandatory: true},
+	ResetOut:     {output: true, mandatory: true, pulse: true},
 	PowerOk:      {mandatory: true},
-	NMIOut:       {output: true},
-	SlotPower:    {output: true, level: true},
-	HpmStbyEn:    {output: true, level: true},
+	NMIOut:       {output: true, pulse: true},
+	SlotPower:    {output: true, level: true, reset: ResetOn},
+	HpmStbyEn:    {output: true, level: true, reset: ResetOn},
 	SioPowerGood: {}, SioOnControl: {}, SIOS5: {}, PostComplete: {}, PlatformReset: {},
 	PowerButton: {}, ResetButton: {}, NMIButton: {}, IdButton: {},
 }
@@ -69,6 +75,17 @@ const (
 	IdleHold                // held at its inactive level
 )
 
+// Reset is the level that a level-type output gets once per boot of the BMC, as
+// soon as the host's power is known to be off.
+type Reset uint8
+
+// The reset states.
+const (
+	ResetKeep Reset = iota // left as it is
+	ResetOff
+	ResetOn
+)
+
 // Signal is one configured input or output.
 type Signal struct {
 	Name      string
@@ -85,6 +102,7 @@ type Signal struct {
 	Debounce time.Duration
 	Idle     Idle
 	Level    bool // keeps its level instead of pulsing
+	Reset    Reset
 
 	// DBus is set for an input that is a D-Bus property, and nil for a line.
 	DBus *Property
@@ -116,6 +134,7 @@ type Timings struct {
 // Config is one host's file.
 type Config struct {
 	Signals           map[string]Signal // by name; only those that are present
+	PowerOn           []Action          // ours; empty = PowerOut alone
 	Timings           Timings
 	GracefulSet       bool // the file has GracefulPowerOffS
 	NMIWhenPoweredOff bool
