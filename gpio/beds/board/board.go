@@ -46,6 +46,7 @@ type Faults struct {
 	NoPowerGood bool // power never comes up
 	StuckOn     bool // a long press does not take power away
 	Deaf        bool // no button has any effect
+	ResetDead   bool // the reset button leads nowhere
 }
 
 // Steady is a board for a BMC whose clock is not the player's: a busy host may
@@ -142,7 +143,7 @@ func (b *Board) Step(now time.Duration, power, reset bool) {
 	} else {
 		b.stepPowerButton(now, power)
 	}
-	b.stepResetButton(now, b.resets.step(now, b.Timing.Debounce, reset))
+	b.stepResetButton(now, b.resets.step(now, b.Timing.Debounce, reset) && !b.Faults.ResetDead)
 	b.settle(now)
 }
 

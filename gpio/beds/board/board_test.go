@@ -66,9 +66,10 @@ func TestBoard(t *testing.T) {
 			on: true, power: press{begin, 3 * time.Second},
 			want: []shown{{1120 * ms, false, false}},
 		},
-		"a long press may fail": {on: true, faults: board.Faults{StuckOn: true}, power: press{begin, 3 * time.Second}},
-		"a board may be deaf":   {on: true, faults: board.Faults{Deaf: true}, power: press{begin, 3 * time.Second}},
-		"reset without power":   {reset: press{begin, 100 * ms}},
+		"a long press may fail":  {on: true, faults: board.Faults{StuckOn: true}, power: press{begin, 3 * time.Second}},
+		"a board may be deaf":    {on: true, faults: board.Faults{Deaf: true}, power: press{begin, 3 * time.Second}},
+		"reset may lead nowhere": {on: true, faults: board.Faults{ResetDead: true}, reset: press{begin, 100 * ms}},
+		"reset without power":    {reset: press{begin, 100 * ms}},
 		"reset restarts firmware": {
 			on: true, reset: press{begin, 100 * ms},
 			want: []shown{{120 * ms, true, false}, {520 * ms, true, true}},
@@ -108,12 +109,14 @@ func (w wires) Drive(line string, high bool) error { w[line] = high; return nil 
 func TestPlayer(t *testing.T) {
 	w := wires{}
 	b := board.New(board.Timing{ForceHold: time.Hour})
-	p := board.NewPlayer(b, board.Stock(), w, ms)
+	pins := board.Stock()
+	pins.Watched = []string{"NMI_OUT"}
+	p := board.NewPlayer(b, pins, w, ms)
 	assert.NoError(t, p.Redrive())
 	assert.True(t, w["POWER_OUT"], "an idle line that is asserted low is pulled high")
 	assert.NoError(t, p.Step())
 	assert.Equal(t, wires{
-		"POWER_OUT": true, "RESET_OUT": true, "PS_PWROK": false, "POST_COMPLETE": true,
+		"POWER_OUT": true, "RESET_OUT": true, "NMI_OUT": false, "PS_PWROK": false, "POST_COMPLETE": true,
 		"POWER_BUTTON": true, "RESET_BUTTON": true, "NMI_BUTTON": true, "ID_BUTTON": true,
 	}, w)
 
@@ -126,6 +129,11 @@ func TestPlayer(t *testing.T) {
 	assert.True(t, p.Asserted("PS_PWROK"))
 	assert.NoError(t, p.Step())
 	assert.Len(t, p.Pulses(mark, "POWER_OUT"), 1)
+
+	mark = p.Mark()
+	w["NMI_OUT"] = true
+	assert.NoError(t, p.Step())
+	assert.Len(t, p.Since(mark, "NMI_OUT"), 1, "an output that does nothing to the board is watched, too")
 
 	// The other side forgets everything, as a controller does at reset.
 	clear(w)

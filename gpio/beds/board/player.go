@@ -19,11 +19,12 @@ type Wires interface {
 // Pinout says which line is which. An empty name means that the board does not
 // have the signal. Lines in High are asserted high, all others low.
 type Pinout struct {
-	PowerOut, ResetOut        string // driven by the BMC
-	PowerGood, PostComplete   string // read by the BMC
-	PowerButton, ResetButton  string // read by the BMC, pressed by a finger
-	NMIButton, IDButton, Idle string // read by the BMC, no effect on the board
-	High                      map[string]bool
+	PowerOut, ResetOut       string   // driven by the BMC
+	PowerGood, PostComplete  string   // read by the BMC
+	PowerButton, ResetButton string   // read by the BMC, pressed by a finger
+	NMIButton, IDButton      string   // read by the BMC, no effect on the board
+	Watched                  []string // driven by the BMC, no effect on the board
+	High                     map[string]bool
 }
 
 // Stock is the pinout of x86-power-control's default configuration.
@@ -112,6 +113,11 @@ func (p *Player) step() error {
 	if err != nil {
 		return err
 	}
+	for _, line := range p.pins.Watched {
+		if _, err := p.look(line); err != nil {
+			return err
+		}
+	}
 	p.board.Step(p.now(), power || p.fingers[p.pins.PowerButton], reset || p.fingers[p.pins.ResetButton])
 	if err := p.show(p.pins.PowerGood, p.board.PowerGood()); err != nil {
 		return err
@@ -170,7 +176,7 @@ func (p *Player) record(line string, asserted bool) {
 func (p *Player) Redrive() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, line := range []string{p.pins.PowerOut, p.pins.ResetOut} {
+	for _, line := range append([]string{p.pins.PowerOut, p.pins.ResetOut}, p.pins.Watched...) {
 		if line == "" {
 			continue
 		}

@@ -33,7 +33,15 @@ const lookEvery = 2 * time.Millisecond
 // boardLines are the lines of the chip that the stock wiring is on.
 var boardLines = []string{
 	"POWER_OUT", "RESET_OUT", "PS_PWROK", "POST_COMPLETE", "POWER_BUTTON", "RESET_BUTTON",
-	"NMI_OUT", "NMI_BUTTON", "ID_BUTTON", "SLOT_POWER",
+	"NMI_OUT", "NMI_BUTTON", "ID_BUTTON", "SLOT_POWER", "SIO_POWER_GOOD", "SIO_ONCONTROL", "SIO_S5",
+}
+
+// pinout is the stock one, with the outputs that do nothing to the board.
+func pinout() board.Pinout {
+	p := board.Stock()
+	p.Watched = []string{"NMI_OUT", "SLOT_POWER"}
+	p.High["SLOT_POWER"] = true
+	return p
 }
 
 // localBMC makes a chip with a board on it. The daemon is not started.
@@ -48,7 +56,7 @@ func localBMC(t *testing.T, s setup) (*bmc, *chip) {
 		server.GainPower()
 	}
 	b := &bmc{
-		board: board.NewPlayer(server, board.Stock(), c, lookEvery), timing: board.Quick(), run: shell, record: recorded,
+		board: board.NewPlayer(server, pinout(), c, lookEvery), timing: board.Quick(), run: shell, record: recorded,
 	}
 	b.board.Rest = 4
 	require.NoError(t, b.board.Redrive())

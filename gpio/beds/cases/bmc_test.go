@@ -35,6 +35,9 @@ const (
 	state       = "xyz.openbmc_project.State"
 	hostName    = state + ".Host"
 	chassisName = state + ".Chassis"
+	queueName   = state + ".TransitionQueue"
+	queuePath   = root + "/queue0"
+	requestName = state + ".TransitionRequest"
 	root        = "/xyz/openbmc_project/state"
 )
 
@@ -47,7 +50,7 @@ var (
 	chassisRequest = property{chassisName, root + "/chassis0", chassisName, "RequestedPowerTransition", chassisName + ".Transition."}
 	chassisState   = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerState", chassisName + ".PowerState."}
 	powerStatus    = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerStatus", chassisName + ".PowerStatus."}
-	launches       = property{state + ".TransitionQueue", root + "/queue0", state + ".TransitionQueue", "Launches", ""}
+	launches       = property{queueName, queuePath, queueName, "Launches", ""}
 )
 
 func (p property) busctl(verb string) string {
