@@ -128,7 +128,12 @@ func TestPlayer(t *testing.T) {
 	assert.True(t, w["PS_PWROK"])
 	assert.True(t, p.Asserted("PS_PWROK"))
 	assert.NoError(t, p.Step())
-	assert.Len(t, p.Pulses(mark, "POWER_OUT"), 1)
+	pulses := p.Pulses(mark, "POWER_OUT")
+	if assert.Len(t, pulses, 1) {
+		assert.Positive(t, pulses[0].Shortest)
+		assert.Less(t, pulses[0].Shortest, pulses[0].Width)
+		assert.Less(t, pulses[0].Width, pulses[0].Longest)
+	}
 
 	mark = p.Mark()
 	w["NMI_OUT"] = true

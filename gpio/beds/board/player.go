@@ -40,9 +40,18 @@ func Stock() Pinout {
 
 // Edge is one change of a line.
 type Edge struct {
-	At       time.Duration // since the player began
+	At       time.Duration // since the player began; when it was seen
+	Before   time.Duration // when the look before began: the change is not older
 	Line     string
 	Asserted bool
+}
+
+// Pulse is one press of a line.
+type Pulse struct {
+	Width time.Duration // as seen
+	// What it can have been at least and at most. A player that gets the
+	// processor late sees either end of a pulse late.
+	Shortest, Longest time.Duration
 }
 
 // Player runs a board on wires. All methods are safe for concurrent use.
@@ -59,8 +68,9 @@ type Player struct {
 
 	mu      sync.Mutex
 	board   *Board
-	fingers map[string]bool // buttons held by a finger
-	seen    map[string]bool // last asserted-ness of every line
+	fingers map[string]bool          // buttons held by a finger
+	seen    map[string]bool          // last asserted-ness of every line
+	looked  map[string]time.Duration // when the last look at a line began
 	edges   []Edge
 	failure error
 	unplug  bool
@@ -71,7 +81,7 @@ type Player struct {
 func NewPlayer(b *Board, pins Pinout, wires Wires, tick time.Duration) *Player {
 	return &Player{
 		pins: pins, wires: wires, tick: tick, began: time.Now(), board: b,
-		fingers: map[string]bool{}, seen: map[string]bool{},
+		fingers: map[string]bool{}, seen: map[string]bool{}, looked: map[string]time.Duration{},
 	}
 }
 
@@ -140,12 +150,14 @@ func (p *Player) look(line string) (bool, error) {
 	if line == "" {
 		return false, nil
 	}
+	began := p.now()
 	high, err := p.wires.Read(line)
 	if err != nil {
 		return false, fmt.Errorf("board: reading %s: %w", line, err)
 	}
 	asserted := high == p.pins.High[line]
 	p.record(line, asserted)
+	p.looked[line] = began
 	return asserted, nil
 }
 
@@ -156,6 +168,7 @@ func (p *Player) show(line string, asserted bool) error {
 	if last, known := p.seen[line]; known && last == asserted {
 		return nil
 	}
+	p.looked[line] = p.now()
 	if err := p.wires.Drive(line, asserted == p.pins.High[line]); err != nil {
 		return fmt.Errorf("board: driving %s: %w", line, err)
 	}
@@ -168,7 +181,7 @@ func (p *Player) record(line string, asserted bool) {
 		return
 	}
 	p.seen[line] = asserted
-	p.edges = append(p.edges, Edge{At: p.now(), Line: line, Asserted: asserted})
+	p.edges = append(p.edges, Edge{At: p.now(), Before: p.looked[line], Line: line, Asserted: asserted})
 }
 
 // Redrive sets every wire anew: the other side forgot its levels, as an emulated
@@ -251,18 +264,19 @@ func (p *Player) Since(mark int, line string) []Edge {
 
 // Pulses returns how long a line was asserted each time since a mark. One that
 // is still asserted counts until now.
-func (p *Player) Pulses(mark int, line string) []time.Duration {
-	var widths []time.Duration
+func (p *Player) Pulses(mark int, line string) []Pulse {
+	var pulses []Pulse
 	edges := p.Since(mark, line)
 	for i, e := range edges {
 		if !e.Asserted {
 			continue
 		}
-		end := p.now()
+		now := p.now()
+		end := Edge{At: now, Before: now}
 		if i+1 < len(edges) {
-			end = edges[i+1].At
+			end = edges[i+1]
 		}
-		widths = append(widths, end-e.At)
+		pulses = append(pulses, Pulse{Width: end.At - e.At, Shortest: max(0, end.Before-e.At), Longest: end.At - e.Before})
 	}
-	return widths
+	return pulses
 }

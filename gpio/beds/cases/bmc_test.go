@@ -38,6 +38,7 @@ const (
 	queueName   = state + ".TransitionQueue"
 	queuePath   = root + "/queue0"
 	requestName = state + ".TransitionRequest"
+	causeName   = "xyz.openbmc_project.Control.Host.RestartCause"
 	root        = "/xyz/openbmc_project/state"
 )
 
@@ -46,6 +47,7 @@ var (
 	hostRequest    = property{hostName, root + "/host0", hostName, "RequestedHostTransition", hostName + ".Transition."}
 	hostState      = property{hostName, root + "/host0", hostName, "CurrentHostState", hostName + ".HostState."}
 	restartCause   = property{hostName, root + "/host0", hostName, "RestartCause", hostName + ".RestartCause."}
+	privateCause   = property{causeName, "/xyz/openbmc_project/control/host0/restart_cause", causeName, "RestartCause", hostName + ".RestartCause."}
 	osState        = property{hostName, root + "/host0", state + ".OperatingSystem.Status", "OperatingSystemState", state + ".OperatingSystem.Status.OSStatus."}
 	chassisRequest = property{chassisName, root + "/chassis0", chassisName, "RequestedPowerTransition", chassisName + ".Transition."}
 	chassisState   = property{chassisName, root + "/chassis0", chassisName, "CurrentPowerState", chassisName + ".PowerState."}
@@ -137,7 +139,7 @@ func (b *bmc) awaitLine(t *testing.T, line string, asserted bool) {
 
 // awaitPulses waits until a line has been asserted and let go so often since a
 // mark, and returns how long each time.
-func (b *bmc) awaitPulses(t *testing.T, mark int, line string, count int) []time.Duration {
+func (b *bmc) awaitPulses(t *testing.T, mark int, line string, count int) []board.Pulse {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if widths := b.board.Pulses(mark, line); len(widths) >= count && !b.board.Asserted(line) {

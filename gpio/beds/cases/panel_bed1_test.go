@@ -68,7 +68,7 @@ func TestMaskedButton(t *testing.T) {
 
 	b.sh(t, mask.busctl("set-property")+" b true")
 	assert.Equal(t, "true", b.get(t, mask))
-	assert.Equal(t, "bmcstate", c.consumer(t, "POWER_OUT"))
+	assert.Equal(t, "bmcstated", c.consumer(t, "POWER_OUT"))
 	_, err := b.try(t, hostRequest.busctl("set-property")+" s "+hostRequest.values+"Off")
 	assert.ErrorContains(t, err, "masked")
 	b.board.Unplug(true) // of this board the mask takes the button away

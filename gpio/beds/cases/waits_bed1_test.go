@@ -146,5 +146,5 @@ func TestChassisOffTakesAHeldButtonOver(t *testing.T) {
 	b.await(t, chassisState, "Off")
 	widths := b.awaitPulses(t, mark, "POWER_OUT", 1)
 	assert.Len(t, widths, 1)
-	assert.Greater(t, widths[0], b.timing.ForceHold)
+	assert.Greater(t, widths[0].Width, b.timing.ForceHold)
 }
