@@ -26,6 +26,8 @@ type bmc struct {
 	// record returns what watch has recorded, where that costs less than asking
 	// on the bus. It may be nil.
 	record func() string
+	// old is how much of the record a daemon wrote that has ended.
+	old int
 }
 
 // property is one property of the bus, and the prefix of its enum strings.
@@ -116,7 +118,7 @@ func (b *bmc) await(t *testing.T, p property, value string) {
 		if b.record == nil || time.Since(asked) > time.Second {
 			got, err = b.peek(t, p)
 			asked = time.Now()
-		} else if recorded := changesIn(b.record(), p.name); len(recorded) > 0 {
+		} else if recorded := changesIn(b.record()[b.old:], p.name); len(recorded) > 0 {
 			got, err = recorded[len(recorded)-1].value, nil
 		}
 		if err == nil && got == value {
@@ -124,6 +126,19 @@ func (b *bmc) await(t *testing.T, p property, value string) {
 		}
 	}
 	require.Failf(t, "a state did not come", "%s is %q (%v), not %q", p.name, got, err, value)
+}
+
+// awaitStarted waits until a daemon other than old is ready. What is awaited after
+// that is asked of that one.
+func (b *bmc) awaitStarted(t *testing.T, old string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		ready, err := b.try(t, "systemctl is-active bmcstated")
+		return err == nil && ready == "active" && b.daemonPID(t) != old
+	}, patience, 200*time.Millisecond, "the daemon does not come back")
+	if b.record != nil {
+		b.old = len(b.record())
+	}
 }
 
 // awaitLine waits until the board sees a line asserted, or not.

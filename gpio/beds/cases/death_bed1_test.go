@@ -9,13 +9,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/bmcstate/bmcstate/gpio/beds/board"
 )
 
 // TestStoppedDuringAnEdgeBurst: SIGTERM is answered while edges keep coming.
 func TestStoppedDuringAnEdgeBurst(t *testing.T) {
-	b, c := startedBMC(t, on())
+	s := on()
+	// The unit stays, for systemd to say how its process ended.
+	s.unit = "[Service]\nRestart=no\nRemainAfterExit=yes"
+	b, c := startedBMC(t, s)
 	b.board.Unplug(true)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -29,30 +33,48 @@ func TestStoppedDuringAnEdgeBurst(t *testing.T) {
 			}
 		}
 	}()
-	b.sh(t, "systemctl stop bmcstated")
+	pid, err := strconv.Atoi(b.daemonPID(t))
+	require.NoError(t, err)
+	took := terminate(t, pid)
 	close(stop)
 	<-stopped
-	assert.Equal(t, "success", b.sh(t, "systemctl show -P Result bmcstated"), "it was killed instead")
-	took := b.systemdTime(t, "ExecMainExitTimestampMonotonic") - b.systemdTime(t, "ActiveExitTimestampMonotonic")
 	t.Logf("exited %v after SIGTERM", took)
 	assert.Less(t, took, 2*time.Second)
+	b.await(t, property{name: "ExecMainCode", service: "org.freedesktop.systemd1", path: unitPath, iface: serviceIface}, "1") // CLD_EXITED
+	assert.Equal(t, "0", b.sh(t, "systemctl show -P ExecMainStatus bmcstated"))
 	high, err := c.Read("POWER_OUT")
 	require.NoError(t, err)
 	assert.True(t, high, "the power button is pressed")
 
 	require.NoError(t, c.Drive("PS_PWROK", true))
 	b.board.Unplug(false)
-	b.sh(t, "systemctl start bmcstated")
+	b.sh(t, "systemctl restart bmcstated")
 	b.await(t, chassisState, "On")
 	b.await(t, hostState, "Running")
 }
 
-// systemdTime returns one of systemd's moments in the life of the daemon.
-func (b *bmc) systemdTime(t *testing.T, name string) time.Duration {
+const (
+	unitPath     = "/org/freedesktop/systemd1/unit/bmcstated_2eservice"
+	serviceIface = "org.freedesktop.systemd1.Service"
+)
+
+// terminate sends SIGTERM to a process and returns how long that took to end.
+func terminate(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	us, err := strconv.Atoi(b.sh(t, "systemctl show -P "+name+" bmcstated"))
+	fd, err := unix.PidfdOpen(pid, 0)
 	require.NoError(t, err)
-	return time.Duration(us) * time.Microsecond
+	defer unix.Close(fd)
+	began := time.Now()
+	require.NoError(t, unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0))
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "the process does not end")
+		return time.Since(began)
+	}
 }
 
 // TestLevelOutputKeepsItsLevel: a power output that is an enable stays high while
@@ -68,18 +90,17 @@ func TestLevelOutputKeepsItsLevel(t *testing.T) {
 	b.await(t, hostState, "Running")
 	require.True(t, b.board.Asserted("POWER_OUT"))
 
+	before := b.get(t, launches)
 	fell := watchFor(t, c, "POWER_OUT", true) // asserted low
-	b.sh(t, "systemctl restart bmcstated")
-	b.await(t, hostState, "Running")
-	pid := b.daemonPID(t)
-	b.sh(t, "kill -KILL "+pid)
-	require.Eventually(t, func() bool {
-		now := b.daemonPID(t)
-		return now != pid && now != "0"
-	}, patience, 200*time.Millisecond)
-	b.await(t, hostState, "Running")
+	for _, end := range []string{"systemctl restart bmcstated", "systemctl kill -s KILL bmcstated"} {
+		pid := b.daemonPID(t)
+		b.sh(t, end)
+		b.awaitStarted(t, pid)
+		b.await(t, hostState, "Running")
+		b.await(t, chassisState, "On")
+		assert.Equal(t, before, b.get(t, launches), end)
+	}
 	assert.False(t, fell(), "the enable fell")
-	assert.Equal(t, "0", b.get(t, launches))
 
 	b.set(t, chassisRequest, "Off")
 	b.await(t, chassisState, "Off")

@@ -81,7 +81,7 @@ func TestMaskedButton(t *testing.T) {
 
 	b.sh(t, mask.busctl("set-property")+" b false")
 	assert.Empty(t, c.consumer(t, "POWER_OUT"))
-	assert.Empty(t, b.board.Since(mark, "POWER_OUT"), "masking and unmasking moved the line")
+	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"), "masking and unmasking moved the line")
 	b.set(t, hostRequest, "Off")
 	b.await(t, hostState, "Off")
 }

@@ -246,7 +246,9 @@ func powerLoss(t *testing.T, b *bmc) {
 
 func restartRunning(t *testing.T, b *bmc) {
 	mark := b.board.Mark()
+	old := b.daemonPID(t)
 	b.sh(t, "systemctl restart bmcstated")
+	b.awaitStarted(t, old)
 	b.await(t, chassisState, "On")
 	b.await(t, hostState, "Running")
 	b.await(t, osState, "Standby")
