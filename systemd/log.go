@@ -17,11 +17,12 @@ import (
 // Attribute keys with a journal field of their own. Any other key becomes
 // BMCSTATE_ and the key in upper case; groups are joined with "_".
 const (
-	LogMessageID  = "message_id" // MESSAGE_ID: one of the Msg… constants
-	LogRequest    = "request"    // BMCSTATE_REQUEST: client id and request id
-	LogDomain     = "domain"     // BMCSTATE_DOMAIN: number of the power domain
-	LogTransition = "transition" // BMCSTATE_TRANSITION: "Host On", …
-	LogResult     = "result"     // BMCSTATE_RESULT: final status
+	LogMessageID  = "message_id"         // MESSAGE_ID: one of the Msg… constants
+	LogRequest    = "request"            // BMCSTATE_REQUEST: client id and request id
+	LogDomain     = "domain"             // BMCSTATE_DOMAIN: number of the power domain
+	LogTransition = "transition"         // BMCSTATE_TRANSITION: "Host On", …
+	LogResult     = "result"             // BMCSTATE_RESULT: final status
+	LogRedfish    = "redfish_message_id" // REDFISH_MESSAGE_ID: an entry of Redfish's event log
 )
 
 // Message ids of what an operator may want to find again
@@ -34,6 +35,7 @@ const (
 	MsgForeignJob    = "2b9d84f06c3a4d17b5e1f7a8c4903d65" // somebody else's job was adopted or cancelled
 	MsgLinesReleased = "c71e35a8d2064f9fa4b8096de3f15a76" // marked lines were released after a death
 	MsgDegraded      = "93f6b1d4e85c4c2ab7d0a2f46e8c1957" // storage, bus, systemd or a chip does not answer
+	MsgPower         = "b3f2790d6c5e4a81a7d4e96f21c8053b" // power came or went
 	MsgFault         = "6ad8e0c97b2f4315a9c4d6f0817b3e28" // the fault monitor decided
 )
 
@@ -260,8 +262,11 @@ func (r logRecord) fields() map[string]string {
 // fieldName makes a journal field of an attribute key: capitals, digits and "_"
 // only, at most 64 characters.
 func fieldName(key string) string {
-	if key == LogMessageID {
+	switch key {
+	case LogMessageID:
 		return "MESSAGE_ID"
+	case LogRedfish:
+		return "REDFISH_MESSAGE_ID"
 	}
 	name := strings.Map(func(c rune) rune {
 		switch {

@@ -19,4 +19,5 @@ func TestJournalFields(t *testing.T) {
 		"BMCSTATE_TRANSITION": "Host On", "BMCSTATE_G_UNIT": "a.service",
 	}, r.fields())
 	assert.Len(t, fieldName(strings.Repeat("x", 100)), 64)
+	assert.Equal(t, "REDFISH_MESSAGE_ID", fieldName(LogRedfish))
 }

@@ -179,6 +179,18 @@ var messages = map[engine.NoticeKind]struct {
 	engine.NoticeEnded:    {"request ended", systemd.MsgEnded, slog.LevelInfo},
 	engine.NoticeStorage:  {"storage", systemd.MsgDegraded, slog.LevelError},
 	engine.NoticeVolatile: {volatileText, systemd.MsgDegraded, slog.LevelWarn},
+
+	engine.NoticePowerOn:   {"power is good", systemd.MsgPower, slog.LevelInfo},
+	engine.NoticePowerOff:  {"power is off", systemd.MsgPower, slog.LevelInfo},
+	engine.NoticePowerCame: {"power came up, and nothing here asked for it", systemd.MsgPower, slog.LevelInfo},
+	engine.NoticePowerLost: {"power good was lost, and nothing here asked for it", systemd.MsgPower, slog.LevelWarn},
+}
+
+// redfish are the entries of x86-power-control's that event logs pick out of the
+// journal.
+var redfish = map[engine.NoticeKind]string{
+	engine.NoticePowerOn: "OpenBMC.0.1.DCPowerOn", engine.NoticePowerCame: "OpenBMC.0.1.DCPowerOn",
+	engine.NoticePowerOff: "OpenBMC.0.1.DCPowerOff", engine.NoticePowerLost: "OpenBMC.0.1.DCPowerOff",
 }
 
 // write logs a notice.
@@ -194,6 +206,11 @@ func (n *notices) write(ev engine.Notice) {
 				m.text = "storage fails: requests are refused"
 			}
 		}
+		n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
+		return
+	}
+	if id, power := redfish[ev.Kind]; power {
+		attrs = append(attrs, slog.Int(systemd.LogDomain, ev.Domain), slog.String(systemd.LogRedfish, id))
 		n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
 		return
 	}

@@ -102,8 +102,23 @@ func TestNoticesOfTrouble(t *testing.T) {
 	assert.Equal(t, lasting+"; BMC: BMC Reboot for property/3", n.line())
 }
 
+// Redfish's event log is fed from the journal by x86-power-control's field.
+func TestNoticesOfPower(t *testing.T) {
+	log := &capture{}
+	n := newNotices(systemd.NewNotifier(), slog.New(log))
+	n.enter("")
+	line := n.line()
+	n.take(engine.Notice{Kind: engine.NoticePowerLost, Domain: 2})
+	assert.Equal(t, slog.LevelWarn, log.level)
+	assert.Equal(t, map[string]string{"message_id": systemd.MsgPower, "domain": "2", "redfish_message_id": "OpenBMC.0.1.DCPowerOff"}, log.fields)
+	n.take(engine.Notice{Kind: engine.NoticePowerOn, Domain: 0})
+	assert.Equal(t, slog.LevelInfo, log.level)
+	assert.Equal(t, "OpenBMC.0.1.DCPowerOn", log.fields["redfish_message_id"])
+	assert.Equal(t, line, n.line())
+}
+
 func TestEveryNoticeHasAMessage(t *testing.T) {
-	for k := engine.NoticeAccepted; k <= engine.NoticeVolatile; k++ {
+	for k := engine.NoticeAccepted; k <= engine.NoticePowerLost; k++ {
 		assert.NotEmpty(t, messages[k].text, k)
 		assert.Len(t, messages[k].id, 32, k)
 	}

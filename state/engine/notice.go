@@ -12,13 +12,17 @@ type NoticeKind uint8
 
 // The kinds of notices.
 const (
-	NoticeAccepted NoticeKind = iota + 1 // a request is durable
-	NoticeRefused                        // a request was not accepted; Err says why
-	NoticeLaunched                       // a transition has begun, was adopted or is resumed
-	NoticeUnknown                        // a transition is not confirmed; the levels are read again
-	NoticeEnded                          // a request has its final status
-	NoticeStorage                        // the journal fails, or takes entries again (Err is nil)
-	NoticeVolatile                       // the state directory does not survive power loss; Err names it
+	NoticeAccepted  NoticeKind = iota + 1 // a request is durable
+	NoticeRefused                         // a request was not accepted; Err says why
+	NoticeLaunched                        // a transition has begun, was adopted or is resumed
+	NoticeUnknown                         // a transition is not confirmed; the levels are read again
+	NoticeEnded                           // a request has its final status
+	NoticeStorage                         // the journal fails, or takes entries again (Err is nil)
+	NoticeVolatile                        // the state directory does not survive power loss; Err names it
+	NoticePowerOn                         // power came, as a request or a button asked for
+	NoticePowerOff                        // power went, likewise
+	NoticePowerCame                       // power came, and nothing here asked for it
+	NoticePowerLost                       // power went, and nothing here asked for it
 )
 
 // BMCDomain is the Domain of notices about the BMC's own transitions.
@@ -28,8 +32,8 @@ const BMCDomain = bmcDomain
 // bus shows states; this is the trail of who asked for what and how it ended.
 type Notice struct {
 	Kind    NoticeKind
-	Domain  int           // of the request; not of storage notices
-	Request state.Request // with status and reason; of a refused one only key, object and operation
+	Domain  int           // of the request or the power; not of storage notices
+	Request state.Request // with status and reason; of a refused one only key, object and operation; not of power
 	Err     error         // of refusals and storage notices
 }
 
@@ -43,6 +47,20 @@ func (c *Core) notice(kind NoticeKind, domain int, q *queue.Queue, seq uint64) {
 	if req, ok := q.Get(seq); ok {
 		c.emit(noticeEffect{Notice{Kind: kind, Domain: domain, Request: req}})
 	}
+}
+
+// powerNotice leaves the trail of a change of power.
+func (d *domain) powerNotice(on, asked bool) {
+	kind := NoticePowerLost
+	switch {
+	case on && asked:
+		kind = NoticePowerOn
+	case asked:
+		kind = NoticePowerOff
+	case on:
+		kind = NoticePowerCame
+	}
+	d.core.emit(noticeEffect{Notice{Kind: kind, Domain: d.cfg.ID}})
 }
 
 // refuseRequest answers a request that is not accepted, and leaves a trail.

@@ -14,8 +14,12 @@ import (
 func (r *rig) notices() (all []string) {
 	for _, e := range r.effects {
 		if n, ok := e.(noticeEffect); ok {
-			text := map[NoticeKind]string{NoticeAccepted: "accepted", NoticeRefused: "refused", NoticeLaunched: "launched",
-				NoticeUnknown: "unknown", NoticeEnded: "ended"}[n.notice.Kind] + " " + n.notice.Request.Op.String()
+			text, of := map[NoticeKind]string{NoticeAccepted: "accepted", NoticeRefused: "refused", NoticeLaunched: "launched",
+				NoticeUnknown: "unknown", NoticeEnded: "ended"}[n.notice.Kind]
+			if !of {
+				continue
+			}
+			text += " " + n.notice.Request.Op.String()
 			if n.notice.Kind == NoticeEnded {
 				text += " " + n.notice.Request.Status.String()
 			}
@@ -23,6 +27,60 @@ func (r *rig) notices() (all []string) {
 		}
 	}
 	return all
+}
+
+// powerNotices returns the notices of changes of power.
+func (r *rig) powerNotices() (all []NoticeKind) {
+	for _, e := range r.effects {
+		if n, ok := e.(noticeEffect); ok && n.notice.Kind >= NoticePowerOn {
+			all = append(all, n.notice.Kind)
+		}
+	}
+	return all
+}
+
+// Each change of power leaves a trail that tells a loss from what was meant.
+func TestNoticesOfPower(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(*rig)
+		want []NoticeKind
+	}{
+		"asked for": {func(r *rig) {
+			r.write(state.HostReboot)
+			r.pass(20 * time.Second)
+			r.write(state.ChassisOff)
+		}, []NoticeKind{NoticePowerOff, NoticePowerOn, NoticePowerOff}},
+		"button": {func(r *rig) {
+			r.step(edge{0, "PowerButton", true})
+			r.pass(time.Second)
+			r.power(false)
+		}, []NoticeKind{NoticePowerOff}},
+		"lost and back": {func(r *rig) {
+			r.power(false)
+			r.pass(time.Second)
+			r.power(true)
+		}, []NoticeKind{NoticePowerLost, NoticePowerCame}},
+		"lost at a reset": {func(r *rig) {
+			r.plant.post = time.Minute
+			r.write(state.HostForceWarmReboot)
+			r.pass(700 * time.Millisecond)
+			r.power(false)
+		}, []NoticeKind{NoticePowerLost}},
+		"lost while no daemon looked": {func(r *rig) {
+			r.levels.PowerGood = state.LevelOff
+			r.restart(false)
+		}, []NoticeKind{NoticePowerLost}},
+		"another daemon": {func(r *rig) { r.restart(true) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := runningHost(t)
+			r.pass(time.Second)
+			r.effects = nil
+			c.do(r)
+			r.pass(20 * time.Second)
+			assert.Equal(t, c.want, r.powerNotices())
+		})
+	}
 }
 
 // Each request leaves a trail, and its repeats none.

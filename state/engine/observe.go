@@ -245,9 +245,23 @@ func (d *domain) powerMoved(on bool) {
 // powerNoted takes a power state that counts. Power that moves by itself has no
 // cause.
 func (d *domain) powerNoted(on bool) {
-	if d.values.powerSeen(on, d.now()) && d.run == nil && len(d.recovered) == 0 {
+	first, asked := d.values.saved.PowerOn == nil, d.powerAsked(on)
+	if moved := d.values.powerSeen(on, d.now()); !moved || first {
+		return
+	}
+	d.powerNotice(on, asked)
+	if !asked {
 		d.values.noCause()
 	}
+}
+
+// powerAsked reports whether a change of power is what something here is for: the
+// running request, one that an earlier daemon left, a button or the guest.
+func (d *domain) powerAsked(on bool) bool {
+	if r := d.run; r != nil {
+		return r.verdict != state.VerdictReset && (r.op.Passes() || r.op.Raising() == on)
+	}
+	return len(d.recovered) > 0 || d.values.causes != 0
 }
 
 // confirmReset takes the reading that tells a warm reset from a loss of power.

@@ -102,7 +102,7 @@ func (v *values) powerSeen(on bool, now state.Instant) (moved bool) {
 	return moved
 }
 
-// noCause takes a change of power that we did not carry out. Unless something
+// noCause takes a change of power that nothing here asked for. Unless a client
 // explains it, its cause is not that of the restart before.
 func (v *values) noCause() {
 	if v.causes == 0 && !v.ownCause {
