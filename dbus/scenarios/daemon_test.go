@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +25,7 @@ const patience = 30 * time.Second
 // binary is the daemon under test, built once.
 var binary = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(binaries, "bmcstated")
-	build := exec.Command("go", "build", "-race", "-o", out, "github.com/bmcstate/bmcstate/cmd/bmcstated")
+	build := exec.Command("go", "build", "-race", "-tags", buildTags, "-o", out, "github.com/bmcstate/bmcstate/cmd/bmcstated")
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the daemon: %w\n%s", err, text)
 	}
@@ -55,6 +56,7 @@ type daemon struct {
 	runDir   string
 	config   string
 	args     []string
+	names    []string // owned once it serves, and no earlier
 	cmd      *exec.Cmd
 	log      *syncBuffer
 	exited   chan struct{}
@@ -81,11 +83,14 @@ func (s *syncBuffer) String() string {
 // prepare returns a daemon that is not started, on a bus of its own. config is
 // the content of its configuration file; "" is a virtual chassis without one.
 func prepare(t *testing.T, config string) *daemon {
-	d := &daemon{t: t, bus: dbustest.Start(t), stateDir: t.TempDir(), runDir: t.TempDir(), args: []string{"--simulate"}}
+	d := &daemon{t: t, bus: dbustest.Start(t), stateDir: t.TempDir(), runDir: t.TempDir(), args: []string{"--simulate"}, names: []string{queueName, hostName, schedName + "0"}}
 	d.conn = d.bus.Connect(t)
 	if config != "" {
 		d.config = filepath.Join(t.TempDir(), "bmcstate.json")
 		require.NoError(t, os.WriteFile(d.config, []byte(config), 0o600))
+		if strings.Contains(config, `"monitor"`) {
+			d.names = append(d.names, faultName)
+		}
 	}
 	return d
 }
@@ -129,7 +134,9 @@ func (d *daemon) launch() {
 func (d *daemon) start() {
 	signals := d.subscribe("org.freedesktop.DBus", "NameOwnerChanged")
 	d.launch()
-	d.await(signals, "the daemon's names", func(*godbus.Signal) bool { return d.owned(queueName) && d.owned(hostName) && d.owned(schedName+"0") })
+	d.await(signals, "the daemon's names", func(*godbus.Signal) bool {
+		return !slices.ContainsFunc(d.names, func(name string) bool { return !d.owned(name) })
+	})
 }
 
 // untilLog waits until the daemon has logged a text.
@@ -209,6 +216,7 @@ const (
 	bmcPath     = "/xyz/openbmc_project/state/bmc0"
 	schedName   = "xyz.openbmc_project.State.ScheduledHostTransition"
 	schedPath   = "/xyz/openbmc_project/scheduled/host0"
+	faultName   = "xyz.openbmc_project.State.FaultMonitor"
 	queueName   = "xyz.openbmc_project.State.TransitionQueue"
 	queuePath   = "/xyz/openbmc_project/state/queue0"
 

@@ -86,9 +86,9 @@ func (d *domain) began(req *state.Request) {
 
 // cameTo takes a final status. An Off that found the power off wants it so; one
 // that was withdrawn or failed leaves the host watched, and what it may still
-// lead to meant.
+// lead to is meant.
 func (d *domain) cameTo(req *state.Request) {
-	if goesOff(req.Op) {
+	if goesOff(req.Op) && req.Status != state.Success {
 		d.sign(Sign{Kind: SignOff, What: req.Op.String()})
 	}
 	if !meant(req.Key) {

@@ -107,6 +107,12 @@ func TestOffSignComesWithEachEnd(t *testing.T) {
 	i := slices.Index(kinds, SignPower)
 	require.Positive(t, i)
 	assert.Equal(t, SignOff, kinds[i-1])
+
+	r = runningHost(t)
+	r.write(state.HostReboot)
+	r.pass(time.Minute)
+	kinds, _ = r.signs()
+	assert.Equal(t, SignPower, kinds[len(kinds)-1], "a reboot that is done explains no loss that comes after it")
 }
 
 func TestInternalRequestIsFollowedToItsEnd(t *testing.T) {
