@@ -44,3 +44,24 @@ func base(text string) int {
 	}
 	return 10
 }
+
+// simulatedCause is the cause of a simulated boot: without its file the BMC has
+// rebooted, without the whole directory the mains were away (DESIGN.md §4). It
+// stays the same while the boot lasts.
+func simulatedCause(runDir string) (state.RebootCause, error) {
+	name := filepath.Join(runDir, "cause")
+	_, noBoot := os.Stat(filepath.Join(runDir, "boot"))
+	text, err := os.ReadFile(name)
+	cause := state.RebootCausePOR
+	if err == nil && (noBoot != nil || string(text) == "software") {
+		cause = state.RebootCauseSoftware
+		text = []byte("software")
+	}
+	if err == nil && noBoot == nil {
+		return cause, nil
+	}
+	if err := os.MkdirAll(runDir, 0o755); err != nil {
+		return cause, err
+	}
+	return cause, os.WriteFile(name, text, 0o644)
+}

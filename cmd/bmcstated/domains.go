@@ -3,9 +3,11 @@ package main
 import (
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/queue"
 	"github.com/bmcstate/bmcstate/state/sequence"
@@ -46,14 +48,19 @@ func unique(n []int) []int {
 func engineConfig(cfg config.Config, m *machine) engine.Config {
 	times := engine.DefaultTimes()
 	times.Known, times.Commit, times.Settle, times.Hint = cfg.KnownTimeout, cfg.CommitTimeout, cfg.Settle, cfg.HintTTL
-	times.OffGuard = cfg.OffGuard
+	times.OffGuard, times.RestoreSettle = cfg.OffGuard, cfg.RestoreSettle
 	ec := engine.Config{
 		Times: times, RebootCause: m.cause, BMCUnits: m.units != nil, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
+		RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
-	for _, d := range m.domains {
+	for cause := range ec.RestoreNotAfter {
+		ec.RestoreNotAfter[cause] = !slices.Contains(cfg.RestoreAfter, state.RebootCause(cause))
+	}
+	for i, d := range m.domains {
 		_, driven := m.boards[d.id]
 		ec.Domains = append(ec.Domains, engine.DomainConfig{
 			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven, Targets: m.targets[d.id],
+			RestoreStagger:    time.Duration(i) * cfg.RestoreStagger,
 			NMIWhenPoweredOff: m.power[d.id] == nil || m.power[d.id].NMIWhenPoweredOff,
 			Queue: queue.Config{
 				Policy: cfg.PolicyOf(d.id), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),

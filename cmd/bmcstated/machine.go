@@ -70,6 +70,9 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 		}
 		return m, nil
 	}
+	if m.cause, err = simulatedCause(f.runDir); err != nil {
+		return nil, err
+	}
 	if m.bootID, m.boot, err = gpio.OpenBoot(f.runDir); err != nil {
 		return nil, err
 	}

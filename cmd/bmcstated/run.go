@@ -128,13 +128,16 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	defer m.close()
 	notes.domains = m.domainIDs()
 	var fm *faultMonitor // there before the engine runs
+	p := openPeers(f, m, log)
 	eng, err := engine.New(engine.Options{
 		Config: engineConfig(cfg, m), Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
 		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: notes.take,
-		Signs: func(s engine.Sign) { fm.sign(s) },
+		Signs:        func(s engine.Sign) { fm.sign(s) },
+		WriteSetting: p.write, PowerLost: p.powerLost,
 	})
 	if err != nil {
+		p.close()
 		return exitStorage, err
 	}
 	if m.units != nil {
@@ -147,14 +150,16 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	})
 	if err != nil {
 		fm.close()
+		p.close()
 		return exitFailure, errors.Join(err, eng.Close())
 	}
 	fm.server = server
-	return serveBus(ctx, eng, server, fm, m, notes)
+	p.watch(cfg, eng.Post, server)
+	return serveBus(ctx, eng, server, fm, p, m, notes)
 }
 
 // serveBus runs the engine, then the bus in front of it, and takes both down.
-func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *faultMonitor, m *machine, notes *notices) (int, error) {
+func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *faultMonitor, p *peerWorld, m *machine, notes *notices) (int, error) {
 	log := notes.log
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,6 +168,7 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *
 	var others sync.WaitGroup
 	others.Go(func() { fm.run(ctx) })
 	others.Go(func() { notes.run(ctx) })
+	others.Go(func() { p.run(ctx) })
 
 	code, err := exitOK, waitReady(ctx, eng)
 	if err == nil {

@@ -55,6 +55,15 @@ type Config struct {
 	NoWarmReboot bool             // systemd: both warm reboots go through power off ("reboot")
 	JobTimeout   time.Duration    // of a systemd job that a transition waits for
 
+	Settings     Settings      // who keeps the settings objects
+	SettingsWait time.Duration // that an absent settings daemon is waited for, with SettingsAuto
+
+	RestoreSettle     time.Duration       // that power must read the same after a boot
+	RestoreStagger    time.Duration       // between the restore policies of two domains
+	RestoreAfter      []state.RebootCause // boots after which the restore policy is looked at
+	RestoreOnlyLost   bool                // Restore and AlwaysOff act only where power was lost
+	RestoreAfterForce bool                // a forced off does not change what Restore brings back
+
 	PowerConfigDir string    // of power-config-host<N>.json
 	Hosts          []Mapping // hosts and the chassis that power them, sorted
 
@@ -62,6 +71,18 @@ type Config struct {
 
 	Simulate Simulate // the virtual chassis of --simulate
 }
+
+// Settings says who keeps the settings objects.
+type Settings uint8
+
+// The keepers.
+const (
+	SettingsAuto   Settings = iota // we do, while there is no settings daemon for long
+	SettingsClient                 // the settings daemon
+	SettingsServe                  // we do
+)
+
+var settingsNames = []string{"auto", "client", "serve"}
 
 // Mapping says that a host is powered by a chassis. A host on several chassis,
 // or a chassis under several hosts, has several mappings.
@@ -111,8 +132,13 @@ func Default() Config {
 		OffGuard:         30 * time.Second,
 		JobTimeout:       300 * time.Second,
 		Monitor:          defaultMonitor(),
-		PowerConfigDir:   "/usr/share/x86-power-control",
-		Hosts:            []Mapping{{Host: 0, Chassis: 0}},
+		SettingsWait:     60 * time.Second,
+		RestoreSettle:    5 * time.Second,
+		RestoreAfter: []state.RebootCause{state.RebootCausePOR, state.RebootCausePinholeReset, state.RebootCauseWatchdog,
+			state.RebootCauseSoftware, state.RebootCauseUnknown},
+		RestoreAfterForce: true,
+		PowerConfigDir:    "/usr/share/x86-power-control",
+		Hosts:             []Mapping{{Host: 0, Chassis: 0}},
 		Simulate: Simulate{
 			Timings: Timings{
 				PowerPulse:      50 * time.Millisecond,

@@ -51,6 +51,13 @@ func (c *Config) keys() []key {
 		{"offGuard", duration(&c.OffGuard, 0, maxTimeout)},
 		{"warmReboot", choice(&c.NoWarmReboot, "target", "reboot")},
 		{"jobTimeout", timeout(&c.JobTimeout)},
+		{"settings", word(&c.Settings, settingsNames)},
+		{"settingsWait", duration(&c.SettingsWait, 0, maxTimeout)},
+		{"restoreSettle", duration(&c.RestoreSettle, 0, time.Hour)},
+		{"restoreStagger", duration(&c.RestoreStagger, 0, time.Hour)},
+		{"restoreAfter", list(&c.RestoreAfter, state.RebootCauses, func(to *state.RebootCause) reader { return word(to, rebootCauses) })},
+		{"restoreOnlyAfterPowerLoss", boolean(&c.RestoreOnlyLost)},
+		{"restoreAfterForcedOff", boolean(&c.RestoreAfterForce)},
 		{"powerConfigDir", directory(&c.PowerConfigDir)},
 		{"hosts", c.readHosts},
 		{"simulate", object(c.Simulate.keys)},
@@ -123,6 +130,10 @@ func signal(is func(string) bool, kind string) func(*string) reader {
 		})
 	}
 }
+
+// rebootCauses are the causes of a boot of the BMC, in the order of package
+// state.
+var rebootCauses = []string{"POR", "PinholeReset", "Watchdog", "Software", "Unknown"}
 
 // policyRange is what a policy's key allows, in words.
 var policyRange = `"CHECK", "DEDUP", "FIFO" or "FIFO_DEDUP"`

@@ -27,6 +27,8 @@ const full = `{
   "knownTimeout": "5s", "commitTimeout": "6s", "settle": "0s", "hintTTL": "7s",
   "rebootWhenOff": "on", "hostRunning": "postComplete", "postTimeout": "8s", "resumeCycle": false, "retryAttempts": 9,
   "executor": {"default": "systemd", "1": "gpio-targets"}, "offGuard": "16s", "warmReboot": "reboot", "jobTimeout": "17s",
+  "settings": "client", "settingsWait": "18s", "restoreSettle": "19s", "restoreStagger": "20s", "restoreAfter": ["Watchdog", "POR"],
+  "restoreOnlyAfterPowerLoss": true, "restoreAfterForcedOff": false,
   "powerConfigDir": "/etc/power/",
   "hosts": [{"host": 1, "chassis": 1}, {"host": 0, "chassis": 0}],
   "simulate": {
@@ -56,6 +58,8 @@ func TestParseReadsEveryKey(t *testing.T) {
 		RebootWhenOff: true, PostComplete: true, PostTimeout: 8 * time.Second, RetryAttempts: 9,
 		Executor: config.ExecutorSystemd, Executors: map[int]config.Executor{1: config.ExecutorGPIOTargets},
 		OffGuard: 16 * time.Second, NoWarmReboot: true, JobTimeout: 17 * time.Second,
+		Settings: config.SettingsClient, SettingsWait: 18 * time.Second, RestoreSettle: 19 * time.Second, RestoreStagger: 20 * time.Second,
+		RestoreAfter: []state.RebootCause{state.RebootCauseWatchdog, state.RebootCausePOR}, RestoreOnlyLost: true,
 		PowerConfigDir: "/etc/power",
 		Hosts:          []config.Mapping{{Host: 0, Chassis: 0}, {Host: 1, Chassis: 1}},
 		Simulate: config.Simulate{

@@ -103,6 +103,17 @@ func choice(to *bool, no, yes string) reader {
 	})
 }
 
+// word reads one of several words and stores its place in the list.
+func word[T ~uint8](to *T, words []string) reader {
+	return text(to, "one of "+strings.Join(words, ", "), func(s string) (T, error) {
+		i := slices.Index(words, s)
+		if i < 0 {
+			return 0, errOutOfRange
+		}
+		return T(i), nil
+	})
+}
+
 func directory(to *string) reader {
 	return text(to, "an absolute path", func(s string) (string, error) {
 		if !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/dbus"
+	"github.com/bmcstate/bmcstate/dbus/peers"
+	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/engine"
+)
+
+// peerRetry is the time until a peer that has not answered is asked again.
+const peerRetry = 10 * time.Second
+
+// peerWorld is what the engine has to do with the BMC's other daemons.
+type peerWorld struct {
+	link     *peers.Link
+	events   *peers.EventLog
+	settings *peers.Settings
+	markers  string // directory of the marks that other daemons look at
+	m        *machine
+	log      *slog.Logger
+}
+
+func openPeers(f flags, m *machine, log *slog.Logger) *peerWorld {
+	link := peers.Open("", log)
+	p := &peerWorld{link: link, events: peers.NewEventLog(link, peerRetry, log), markers: "/run/openbmc", m: m, log: log}
+	if f.simulate {
+		p.markers = filepath.Join(f.runDir, "openbmc")
+	}
+	return p
+}
+
+// watch begins to tell the engine, by post, what peers say.
+func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *dbus.Server) {
+	p.settings = peers.NewSettings(p.link, peers.SettingsOptions{
+		Mode: peers.Mode(cfg.Settings), Hosts: p.m.hosts(), Absent: cfg.SettingsWait, Retry: peerRetry,
+		Post: post, Serve: server.ServeSettings, Log: p.log,
+	})
+}
+
+// run ends it all with ctx.
+func (p *peerWorld) run(ctx context.Context) {
+	<-ctx.Done()
+	p.close()
+}
+
+func (p *peerWorld) close() {
+	if p.settings != nil {
+		p.settings.Close()
+	}
+	p.events.Close()
+	p.link.Close()
+}
+
+// write changes a setting that the settings daemon keeps.
+func (p *peerWorld) write(host int, what state.Setting, value uint64) {
+	p.settings.Write(host, what, value)
+}
+
+// powerLost records that power went while the BMC was away
+// (openbmc-state-manager.md §2.4). The marker is for the daemons that look for
+// it, and for whoever asks why the BMC booted.
+func (p *peerWorld) powerLost(domain int) {
+	for _, d := range p.m.domains {
+		if d.id != domain {
+			continue
+		}
+		for _, c := range d.chassis {
+			p.mark("chassis@" + strconv.Itoa(c) + "-lost-power")
+			p.events.Add(peers.Entry{
+				Message: "xyz.openbmc_project.State.Shutdown.Power.Error.Blackout", Critical: true,
+				Data: map[string]string{"CHASSIS_ID": strconv.Itoa(c)},
+			})
+		}
+	}
+}
+
+// mark makes a marker, and the directory of the markers if nobody has made it
+// yet (ibm-openbmc/dev#677).
+func (p *peerWorld) mark(name string) {
+	err := os.MkdirAll(p.markers, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(p.markers, name), nil, 0o644)
+	}
+	if err != nil {
+		p.log.Warn("a marker for other daemons could not be made", "err", err)
+	}
+}
