@@ -31,7 +31,7 @@ func notReady(kind state.Kind) string {
 	switch kind {
 	case state.KindHost:
 		return openbmc.ErrHostNotReady
-	case state.KindChassis:
+	case state.KindChassis, state.KindSystem:
 		return openbmc.ErrChassisNotReady
 	default:
 		return openbmc.ErrUnavailable

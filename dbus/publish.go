@@ -31,6 +31,9 @@ func (s *Server) impls(o state.Object) []props.Impl {
 	case state.KindChassis:
 		ifaces = []*props.Interface{openbmc.Chassis, openbmc.PowerOnHours}
 		values = chassisChanges(state.Chassis{})
+	case state.KindSystem:
+		ifaces = []*props.Interface{openbmc.SystemChassis}
+		values = chassisChanges(state.Chassis{Requested: state.ChassisOn})
 	case state.KindBMC:
 		ifaces = []*props.Interface{openbmc.BMC}
 		values = bmcChanges(unpublishedBMC)
@@ -130,6 +133,11 @@ func (s *Server) PublishHost(index int, h state.Host) {
 // PublishChassis implements engine.Publisher.
 func (s *Server) PublishChassis(index int, c state.Chassis) {
 	s.publish(state.Object{Kind: state.KindChassis, Index: index}, chassisChanges(c))
+}
+
+// PublishSystem implements engine.Publisher.
+func (s *Server) PublishSystem(index int, c state.Chassis) {
+	s.publish(state.Object{Kind: state.KindSystem, Index: index}, chassisChanges(c)[1:]) // it counts no hours
 }
 
 // PublishBMC implements engine.Publisher.

@@ -38,6 +38,10 @@ type Options struct {
 	// Hosts and Chassis are the instance numbers that get objects; Domains
 	// those of the transition queues (the lowest chassis of each domain).
 	Hosts, Chassis, Domains []int
+	// Systems are the numbers of the chassis_system objects: 0 is the whole
+	// machine, another the slot of that host. They are on the service of the
+	// chassis of that number, where their clients look for them.
+	Systems []int
 	// Panels are the front panels and outputs that hosts have beside that.
 	Panels []Panel
 	// FaultResources are the fault monitor's, and Faults takes what clients ask
@@ -114,9 +118,19 @@ func (s *Server) addStates() error {
 	for _, n := range s.opts.Hosts {
 		objects = append(objects, state.Object{Kind: state.KindHost, Index: n}, state.Object{Kind: state.KindSchedule, Index: n})
 	}
+	for _, n := range s.opts.Systems {
+		objects = append(objects, state.Object{Kind: state.KindSystem, Index: n})
+	}
+	chassis := map[int]*props.Service{}
 	for _, o := range objects {
 		impls := s.impls(o)
-		svc := s.addService(impls[0].Interface.Name, o.Index, managerOf(o))
+		svc := chassis[o.Index]
+		if o.Kind != state.KindSystem || svc == nil {
+			svc = s.addService(impls[0].Interface.Name, o.Index, managerOf(o))
+		}
+		if o.Kind == state.KindChassis {
+			chassis[o.Index] = svc
+		}
 		object, err := svc.Add(openbmc.ObjectPath(o), impls...)
 		if err != nil {
 			return err

@@ -50,13 +50,16 @@ const (
 	VerdictPowerCycle                  // cut power, dwell, on
 	VerdictGracefulWarm                // the executor's graceful warm reboot
 	VerdictReset                       // pulse reset
+	VerdictSlotOn                      // supply the slot
+	VerdictSlotOff                     // take the slot's supply away, whatever runs on it
+	VerdictSlotCycle                   // both
 )
 
 var verdictNames = [...]string{
 	VerdictNoop: "noop", VerdictInvalid: "invalid", VerdictPowerOn: "power on", VerdictStartHost: "start host",
 	VerdictGracefulOff: "graceful off", VerdictPowerOff: "power off", VerdictCutPower: "cut power",
 	VerdictReboot: "reboot", VerdictPowerCycle: "power cycle", VerdictGracefulWarm: "graceful warm reboot",
-	VerdictReset: "reset",
+	VerdictReset: "reset", VerdictSlotOn: "slot on", VerdictSlotOff: "slot off", VerdictSlotCycle: "slot cycle",
 }
 
 // String returns a short name of the verdict.
@@ -76,6 +79,25 @@ var verdicts = [...][4]Verdict{
 	ChassisOff:             {VerdictCutPower, VerdictNoop, VerdictCutPower, VerdictCutPower},
 	ChassisPowerCycle:      {VerdictPowerCycle, VerdictInvalid, VerdictPowerCycle, VerdictPowerCycle},
 }
+
+// JudgeSlot decides what a chassis operation on a host's slot leads to.
+func JudgeSlot(op Operation, on, onWhenOff bool) Verdict {
+	switch {
+	case op == ChassisOff && on:
+		return VerdictSlotOff
+	case op == ChassisPowerCycle && on:
+		return VerdictSlotCycle
+	case op == ChassisPowerCycle && !onWhenOff:
+		return VerdictInvalid
+	case op != ChassisOff && !on:
+		return VerdictSlotOn
+	default:
+		return VerdictNoop
+	}
+}
+
+// Cuts reports whether the verdict takes power away at once, and nothing else.
+func (v Verdict) Cuts() bool { return v == VerdictCutPower || v == VerdictSlotOff }
 
 // Judge decides what a host or chassis operation leads to when it leaves the
 // queue (DESIGN.md §3.2). With onWhenOff a passage asked of a host that is off

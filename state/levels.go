@@ -34,6 +34,7 @@ type Levels struct {
 	HostActive    Level // the host's run-time unit, on boards run by systemd targets
 
 	PowerOut Level // of a level-type output: what it is driven to
+	Slot     Level // of SlotPower, likewise
 
 	// Inputs and InputsKnown are what the further inputs show that a board's
 	// power-on sequence waits for, a bit each; see [Levels.Input].

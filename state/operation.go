@@ -11,11 +11,13 @@ const (
 	KindChassis
 	KindBMC
 	KindSchedule
+	KindSystem // 0 is the whole machine; another number the slot of that host
 )
 
-var kindNames = [...]string{KindHost: "host", KindChassis: "chassis", KindBMC: "bmc", KindSchedule: "schedule"}
+var kindNames = [...]string{KindHost: "host", KindChassis: "chassis", KindBMC: "bmc", KindSchedule: "schedule", KindSystem: "chassis_system"}
 
-// String returns the object path's stem: "host", "chassis", "bmc" or "schedule".
+// String returns the object path's stem: "host", "chassis", "bmc",
+// "schedule" or "chassis_system".
 func (k Kind) String() string { return name(kindNames[:], k, "Kind") }
 
 // Object is one state object, for example host 0.

@@ -64,6 +64,7 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 		PostComplete:  level(all, gpio.PostComplete),
 		PlatformReset: level(all, gpio.PlatformReset),
 		PowerOut:      level(all, gpio.PowerOut),
+		Slot:          level(all, gpio.SlotPower),
 	}
 	for b, signal := range buttonSignals {
 		l.Pressed[b] = level(all, signal)

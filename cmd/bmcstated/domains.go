@@ -70,9 +70,30 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 			Timings: timings(cfg, m.power[d.id]),
 			Options: options(cfg, m.power[d.id]),
 			Resets:  resets(cfg, m.power[d.id]),
+			Slot:    m.slotOf(d),
 		})
 	}
 	return ec
+}
+
+// slotOf returns the number of a domain's slot, 0 if it has none. That of host 0
+// would be chassis_system0, which is the whole machine: its supply is only set
+// at a boot.
+func (m *machine) slotOf(d domainOf) int {
+	if m.signals[d.id][powerconfig.SlotPower] {
+		return d.hosts[0]
+	}
+	return 0
+}
+
+// systems are the numbers of the chassis_system objects.
+func (m *machine) systems() (all []int) {
+	for _, d := range m.domains {
+		if n := m.slotOf(d); n != 0 {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // resets are the levels that a board's outputs get once per boot. A virtual
@@ -124,7 +145,7 @@ func timings(cfg config.Config, pc *powerconfig.Config) sequence.Timings {
 	p := pc.Timings
 	t.PowerPulse, t.ForceOffPulse, t.ResetPulse = p.PowerPulse, p.ForceOffPulse, p.ResetPulse
 	t.PowerCycle, t.PowerOKWatchdog, t.SIOWatchdog = p.PowerCycle, p.PowerOKWatchdog, p.SIOWatchdog
-	t.WarmResetCheck = p.WarmResetCheck
+	t.WarmResetCheck, t.SlotCycle = p.WarmResetCheck, p.SlotPowerCycle
 	if pc.GracefulSet && !cfg.GracefulSet {
 		t.GracefulTimeout = p.GracefulPowerOff
 	}

@@ -11,6 +11,7 @@ import (
 // there. It has every pulse output.
 func virtualSignals(cfg config.Config) map[string]bool {
 	all := map[string]bool{gpio.NMIOut: true}
+	all[gpio.SlotPower] = cfg.Simulate.Board.SlotPower
 	for _, name := range cfg.Simulate.Board.Inputs {
 		all[name] = true
 	}

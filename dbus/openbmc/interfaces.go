@@ -29,6 +29,14 @@ var (
 		{Name: "CurrentPowerStatus", Type: "s", Writable: true},
 		{Name: "LastStateChangeTime", Type: "t", Writable: true}, // ms
 	}}
+	// SystemChassis is Chassis of a slot or of the whole machine: nobody else
+	// tells how that is.
+	SystemChassis = &props.Interface{Name: IfaceChassis, Properties: []props.Property{
+		{Name: "RequestedPowerTransition", Type: "s", Writable: true},
+		{Name: "CurrentPowerState", Type: "s"},
+		{Name: "CurrentPowerStatus", Type: "s"},
+		{Name: "LastStateChangeTime", Type: "t"}, // ms
+	}}
 	PowerOnHours = &props.Interface{Name: IfacePowerOnHours, Properties: []props.Property{
 		{Name: "POHCounter", Type: "u", Writable: true},
 	}}

@@ -68,3 +68,21 @@ func TestHpmStandbyIsEnabledAtStart(t *testing.T) {
 	}
 	require.Equal(t, 1, n)
 }
+
+// The slot of a host is chassis_system<N>, on the service of that chassis.
+func TestSlotPowerObject(t *testing.T) {
+	d := boot(t, `{"simulate": {"count": 2, "slotPower": true}}`)
+	const path, name = "/xyz/openbmc_project/state/chassis_system1", chassisName + "1"
+	d.until(name, path, chassisName, "CurrentPowerState", "PS.On")
+	require.Equal(t, shorts.Replace("CT.On"), d.get(name, path, chassisName, "RequestedPowerTransition"))
+	set := func(v string) error {
+		return d.set(name, path, chassisName, "RequestedPowerTransition", shorts.Replace("CT."+v))
+	}
+	require.NoError(t, set("Off"))
+	d.until(name, path, chassisName, "CurrentPowerState", "PS.Off")
+	require.Error(t, set("PowerCycle"))
+	require.NoError(t, set("On"))
+	d.until(name, path, chassisName, "CurrentPowerState", "PS.On")
+	_, err := d.conn.Object(chassisName, "/xyz/openbmc_project/state/chassis_system0").GetProperty(chassisName + ".CurrentPowerState")
+	require.Error(t, err, "that would be the whole machine")
+}

@@ -51,7 +51,7 @@ func (c *Core) refuse(reply func(Answer), r *Refusal) {
 
 // admitCall admits what a client asks for. A masked button refuses it.
 func (d *domain) admitCall(dl queue.Delivery, reply func(Answer)) {
-	if r := d.maskedRefusal(dl.Op); r != nil {
+	if r := d.maskedRefusal(dl.Op); r != nil && dl.Object.Kind != state.KindSystem {
 		d.core.refuseRequest(d.cfg.ID, dl, reply, r)
 		return
 	}
@@ -187,7 +187,7 @@ func (d *domain) emergency(req state.Request) {
 	d.supersede(req.Seq, older)
 	on, _ := d.powered()
 	switch {
-	case d.run != nil && d.run.plan.Verdict != state.VerdictCutPower, d.run == nil && (on || d.mayComeUp()):
+	case d.run != nil && !d.run.plan.Verdict.Cuts(), d.run == nil && (on || d.mayComeUp()):
 		d.preempt = req.Seq
 	}
 }
@@ -219,7 +219,7 @@ func (d *domain) takeOver() {
 	on, _ := d.powered()
 	held := false
 	if d.run != nil {
-		held = d.run.pulsing == sequence.PowerOut && on && !d.cfg.Options.PowerLevel
+		held = d.run.pulsing == sequence.PowerOut && on && !d.cfg.Options.PowerLevel && req.Object.Kind != state.KindSystem
 		if d.run.pulsing != "" && !held {
 			return // the pulse ends first
 		}
@@ -231,7 +231,13 @@ func (d *domain) takeOver() {
 	if !on && !powerUp {
 		return // nothing to cut: judged as the head, which it is now
 	}
-	d.launch(req, state.VerdictCutPower, powerUp, held)
+	v := state.VerdictCutPower
+	if req.Object.Kind == state.KindSystem {
+		v = d.verdict(req)
+	}
+	if v.Launches() {
+		d.launch(req, v, powerUp, held)
+	}
 }
 
 // journalClaim records that a uid joined a request, or gave it up.

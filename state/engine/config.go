@@ -42,6 +42,8 @@ type DomainConfig struct {
 	// Targets, where not nil, are the units that do the work; otherwise lines
 	// are driven.
 	Targets *sequence.Targets
+	// Slot is the number of the domain's slot, chassis_system<Slot>; 0 = none.
+	Slot int
 	// Resets are level-type outputs that are driven once per boot of the BMC, as
 	// soon as the power is known to be off.
 	Resets []Output

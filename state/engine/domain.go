@@ -108,6 +108,8 @@ func (d *domain) owns(o state.Object) bool {
 		return slices.Contains(d.cfg.Hosts, o.Index)
 	case state.KindChassis:
 		return slices.Contains(d.cfg.Chassis, o.Index)
+	case state.KindSystem:
+		return d.cfg.Slot != 0 && d.cfg.Slot == o.Index
 	default:
 		return false
 	}
@@ -247,6 +249,9 @@ var presses = map[state.Verdict]bool{
 
 // verdict judges a request by what is seen now.
 func (d *domain) verdict(req state.Request) state.Verdict {
+	if req.Object.Kind == state.KindSystem {
+		return state.JudgeSlot(req.Op, d.levels.Slot == state.LevelOn, d.core.cfg.RebootWhenOff)
+	}
 	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
 	if v == state.VerdictNoop && !req.Op.Raising() && d.levels.PowerOut == state.LevelOn {
 		return state.VerdictCutPower // held on without power, as after a fault: it may come back at any time

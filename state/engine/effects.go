@@ -117,6 +117,10 @@ type (
 		index   int
 		chassis state.Chassis
 	}
+	publishSystem struct {
+		index   int
+		chassis state.Chassis
+	}
 	publishBMC      struct{ bmc state.BMC }
 	publishSchedule struct {
 		index    int
@@ -153,6 +157,7 @@ func (nmiEffect) isEffect()        {}
 func (publishPanel) isEffect()     {}
 func (publishHost) isEffect()      {}
 func (publishChassis) isEffect()   {}
+func (publishSystem) isEffect()    {}
 func (publishBMC) isEffect()       {}
 func (publishSchedule) isEffect()  {}
 func (publishQueue) isEffect()     {}

@@ -311,6 +311,8 @@ func (e *Engine) carryOut(eff Effect) {
 		p.PublishHost(eff.index, eff.host)
 	case publishChassis:
 		p.PublishChassis(eff.index, eff.chassis)
+	case publishSystem:
+		p.PublishSystem(eff.index, eff.chassis)
 	case publishBMC:
 		p.PublishBMC(eff.bmc)
 	case publishSchedule:

@@ -482,7 +482,7 @@ func (d *domain) succeed() {
 	switch {
 	case r.verdict == state.VerdictReset && !d.levels.ResetVisible():
 		reason = "reset not observable"
-	case r.verdict == state.VerdictCutPower && !r.moved:
+	case r.verdict.Cuts() && !r.moved:
 		reason = "power did not come up"
 	}
 	d.press = openPress{}

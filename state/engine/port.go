@@ -229,6 +229,8 @@ func (Set) isEvent()        {}
 type Publisher interface {
 	PublishHost(index int, h state.Host)
 	PublishChassis(index int, c state.Chassis)
+	// PublishSystem shows a slot, or with index 0 the whole machine.
+	PublishSystem(index int, c state.Chassis)
 	PublishBMC(b state.BMC)
 	PublishSchedule(index int, s state.Schedule)
 	PublishQueue(domain int, q state.Queue)

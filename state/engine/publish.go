@@ -18,6 +18,7 @@ type shown struct {
 	host     state.Host
 	chassis  state.Chassis
 	schedule state.Schedule
+	slot     state.Chassis
 	panel    state.Panel
 	settings state.Settings
 	queue    state.Queue
@@ -59,6 +60,10 @@ func (d *domain) publish() {
 		}
 	}
 	d.publishSettings(first)
+	if s := d.slot(); d.cfg.Slot != 0 && (first || s != d.shown.slot) {
+		d.shown.slot = s
+		d.core.emit(publishSystem{d.cfg.Slot, s})
+	}
 	if q := d.queue(); first || q != d.shown.queue {
 		d.saveCounters(q, d.shown.queue)
 		d.shown.queue = q
@@ -116,6 +121,25 @@ func (d *domain) chassis() state.Chassis {
 	if _, known := d.powered(); !known {
 		c.Status = state.PowerStatusUndefined
 	}
+	return c
+}
+
+// slot is what the domain's slot shows.
+func (d *domain) slot() state.Chassis {
+	c := state.Chassis{Requested: state.ChassisOn, Status: state.PowerStatusGood}
+	if n, ok := d.q.Newest(state.Object{Kind: state.KindSystem, Index: d.cfg.Slot}); ok {
+		c.Requested = n.Op
+	}
+	s := &d.values.saved
+	if on := d.levels.Slot == state.LevelOn; !d.levels.Slot.Known() {
+		c.Status = state.PowerStatusUndefined
+	} else if s.SlotChange == 0 || on != s.SlotOn {
+		s.SlotOn, s.SlotChange = on, d.now().WallMillis()
+	}
+	if s.SlotOn {
+		c.Current = state.PowerStateOn
+	}
+	c.LastStateChange = s.SlotChange
 	return c
 }
 

@@ -157,6 +157,13 @@ func (d *domain) proven(r recovered) bool {
 		return !on
 	case state.VerdictStartHost:
 		return d.running()
+	case state.VerdictSlotOn:
+		return d.levels.Slot == state.LevelOn
+	case state.VerdictSlotOff:
+		return d.levels.Slot == state.LevelOff && !on
+	case state.VerdictSlotCycle:
+		st, _, ok := d.stepOf(r)
+		return ok && st.AfterPassage && d.levels.Slot == state.LevelOn
 	default:
 		st, _, ok := d.stepOf(r)
 		return ok && st.AfterPassage && on && (r.Op.Kind() == state.KindChassis || d.running())

@@ -47,6 +47,7 @@ type rig struct {
 	chassis  []state.Chassis
 	bmc      state.BMC
 	queue    state.Queue
+	systems  map[int]state.Chassis
 	requests map[uint64]state.Request // objects on the bus
 	signals  []state.Request          // every publication of a request
 	effects  []Effect
@@ -92,7 +93,7 @@ func quickTimings() sequence.Timings {
 
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r := &rig{
-		t: t, fail: t, requests: map[uint64]state.Request{}, held: map[string]int{},
+		t: t, fail: t, requests: map[uint64]state.Request{}, held: map[string]int{}, systems: map[int]state.Chassis{},
 		now:    state.Instant{Boot: time.Minute, Wall: time.Unix(1_700_000_000, 0)},
 		levels: state.Levels{PowerGood: state.LevelOff, PostComplete: state.LevelOff},
 		plant: plant{powerGood: 300 * time.Millisecond, post: 500 * time.Millisecond, guest: 2 * time.Second,
@@ -242,6 +243,8 @@ func (r *rig) carryOut(e Effect) {
 		r.host = append(r.host, e.host)
 	case publishChassis:
 		r.chassis = append(r.chassis, e.chassis)
+	case publishSystem:
+		r.systems[e.index] = e.chassis
 	case publishBMC:
 		r.bmc = e.bmc
 	case publishQueue:
@@ -355,6 +358,12 @@ func (r *rig) setLevel(e pulseEffect) {
 					r.power(e.to)
 				}
 			})
+		}
+	}
+	if e.signal == "SlotPower" {
+		r.levels.Slot = state.LevelOf(e.to)
+		if !e.to {
+			r.later(10*time.Millisecond, func() { r.power(false) })
 		}
 	}
 	r.after(0, func() { r.step(acted{e.domain, e.request, e.step, true, nil}) })

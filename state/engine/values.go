@@ -52,6 +52,8 @@ type saved struct {
 	Restore      restorePhase   `json:"phase,omitempty"`   // in that boot, as all of these
 	WasOn        bool           `json:"wasOn,omitempty"`   // power was on when the boot before ended
 	Lost         bool           `json:"lost,omitempty"`    // and off when this one began
+	SlotOn       bool           `json:"slot,omitempty"`    // as last seen
+	SlotChange   uint64         `json:"slotAt,omitempty"`  // ms since the epoch
 	OutputsReset bool           `json:"outputs,omitempty"` // have their levels of the boot
 	Void         bool           `json:"void,omitempty"`    // somebody has begun to operate the machine
 	OffAt        time.Duration  `json:"offAt,omitempty"`   // power reads off since, by the boot clock
@@ -200,7 +202,7 @@ func (d *domain) refundAttempt() {
 
 // setRestartCause says why the host comes up, before it shows Running.
 func (d *domain) setRestartCause(req state.Request) {
-	if !req.Op.Raising() {
+	if !req.Op.Raising() || req.Object.Kind == state.KindSystem {
 		return
 	}
 	cause := state.RestartCauseRemoteCommand

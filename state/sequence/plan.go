@@ -11,6 +11,7 @@ import (
 const (
 	PowerOut = "PowerOut"
 	ResetOut = "ResetOut"
+	slotOut  = "SlotPower"
 )
 
 // Goal is what a step waits for.
@@ -28,6 +29,8 @@ const (
 	GoalResetSeen               // a reset was seen
 	GoalPassage                 // power, or the host, was seen off since the launch, or a reset was
 	GoalCameBack                // the OS was seen to restart and to come up again, with power on
+	GoalSlotOn                  // the slot is supplied
+	GoalSlotOff                 // the slot is not
 	GoalNotHeld                 // a level-type PowerOut does not hold the power on
 	goalInput                   // the first of [GoalInput]'s
 )
@@ -135,6 +138,7 @@ type Timings struct {
 	ForceOffPulse    time.Duration // ForceOffPulseMs
 	ResetPulse       time.Duration // ResetPulseMs
 	PowerCycle       time.Duration // PowerCycleMs: dwell between off and on
+	SlotCycle        time.Duration // SlotPowerCycleMs: dwell of a slot
 	PowerOKWatchdog  time.Duration // PowerOKWatchdogMs
 	SIOWatchdog      time.Duration // SioPowerGoodWatchdogMs
 	PowerOff         time.Duration // from the end of a force-off hold to power good gone
@@ -153,6 +157,7 @@ func DefaultTimings() Timings {
 		ForceOffPulse:    15 * time.Second,
 		ResetPulse:       500 * time.Millisecond,
 		PowerCycle:       5 * time.Second,
+		SlotCycle:        200 * time.Millisecond,
 		PowerOKWatchdog:  8 * time.Second,
 		SIOWatchdog:      time.Second,
 		PowerOff:         time.Second,
@@ -216,6 +221,8 @@ func Build(v state.Verdict, op state.Operation, t Timings, o Options, powerUp bo
 		b.onAgain()
 	case state.VerdictReset:
 		b.reset()
+	case state.VerdictSlotOn, state.VerdictSlotOff, state.VerdictSlotCycle:
+		b.slot(v)
 	default:
 		panic(fmt.Sprintf("sequence: no plan for verdict %q", v))
 	}
@@ -385,6 +392,10 @@ func (g Goal) Met(s Seen, strict bool) bool {
 		return s.WentOff || s.WentReset || s.HostWent
 	case GoalCameBack:
 		return s.CameBack && known && on
+	case GoalSlotOn:
+		return s.Levels.Slot == state.LevelOn
+	case GoalSlotOff:
+		return s.Levels.Slot == state.LevelOff
 	case GoalNotHeld:
 		return s.Levels.PowerOut != state.LevelOn
 	default:
