@@ -1,7 +1,6 @@
 package gpio
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // BootTime is the machine's CLOCK_BOOTTIME: it counts while the machine
@@ -73,7 +74,7 @@ func readBoot(path, machine string) (bootFile, error) {
 	if err != nil {
 		return b, err
 	}
-	if err := json.Unmarshal(raw, &b); err != nil {
+	if err := jsonpos.Unmarshal(raw, &b); err != nil {
 		return b, err
 	}
 	if b.ID == "" || b.Machine != machine {
@@ -122,12 +123,8 @@ func lockFile(path string, create bool) (unlock func(), err error) {
 // kill, sees the old content or the new. It is not synced, since the run
 // directory does not outlive the kernel.
 func writeJSON(path string, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("gpio: encode %s: %w", path, err)
-	}
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, append(raw, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(tmp, append(jsonpos.Marshal(v), '\n'), 0o644); err != nil {
 		return fmt.Errorf("gpio: %w", err)
 	}
 	if err := os.Rename(tmp, path); err != nil {

@@ -2,7 +2,6 @@ package gpio
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // Kinds of boards in a mark.
@@ -88,7 +89,7 @@ func (m marks) list() ([]mark, error) {
 			continue // released meanwhile
 		}
 		if err == nil {
-			err = json.Unmarshal(raw, &k)
+			err = jsonpos.Unmarshal(raw, &k)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("gpio: pulse mark %s: %w", n.Name(), err))

@@ -13,10 +13,13 @@ type Duration time.Duration
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
+func (d *Duration) UnmarshalText(b []byte) error { return d.SetText(string(b)) }
+
+// SetText implements jsonpos.Texter.
+func (d *Duration) SetText(text string) error {
+	v, err := time.ParseDuration(text)
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration: write a number and a unit, such as \"300ms\" or \"1.5s\"", b)
+		return fmt.Errorf("%q is no duration: write a number and a unit, such as \"300ms\" or \"1.5s\"", text)
 	}
 	*d = Duration(v)
 	return nil
@@ -53,7 +56,7 @@ type VirtualConfig struct {
 	// StartOn: the board powers itself on when AC is applied.
 	StartOn bool `json:"startOn,omitempty"`
 
-	Faults Faults `json:"faults,omitzero"`
+	Faults Faults `json:"faults"`
 }
 
 // Faults are what a simulated board does wrong. They last until they are

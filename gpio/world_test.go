@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 const ms = time.Millisecond
@@ -254,11 +256,13 @@ func TestWorldDoesNotDependOnWhoLooks(t *testing.T) {
 			}).Draw(t, "act")
 			for at := b.Now; at < now; at += 90 * ms {
 				b.advance(at)
-				raw, err := json.Marshal(b)
+				raw := jsonpos.Marshal(b)
+				standard, err := json.Marshal(b)
 				require.NoError(t, err)
+				require.Equal(t, string(standard), string(raw))
 				log = append(log, b.changes...)
 				b = &world{}
-				require.NoError(t, json.Unmarshal(raw, b))
+				require.NoError(t, jsonpos.Unmarshal(raw, b))
 			}
 			for _, w := range []*world{a, b} {
 				w.advance(now)

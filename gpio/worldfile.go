@@ -1,7 +1,6 @@
 package gpio
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // Wire is one line of a board's wire log: a wire that moved.
@@ -73,7 +74,7 @@ func (b boardFile) load() (*world, error) {
 		return nil, fmt.Errorf("gpio: virtual board %d: %w", b.n, err)
 	}
 	w := &world{}
-	if err := json.Unmarshal(raw, w); err != nil {
+	if err := jsonpos.Unmarshal(raw, w); err != nil {
 		return nil, fmt.Errorf("gpio: virtual board %d: %s: %w", b.n, b.path(".json"), err)
 	}
 	machine, err := BootID()

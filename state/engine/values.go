@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // hint is a transitional value that another daemon wrote. It is shown until
@@ -75,7 +75,7 @@ func newValues(cfg DomainConfig, retry uint32) values {
 // reported and left alone: the hardware says what matters.
 func (v *values) restore(text string) error {
 	s := saved{Settings: state.DefaultSettings()} // a note of an older version has none
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
+	if err := jsonpos.Unmarshal([]byte(text), &s); err != nil {
 		return fmt.Errorf("stored values: %w", err)
 	}
 	if s.Version != savedVersion {
@@ -152,10 +152,7 @@ func (d *domain) save() {
 	if equalSaved(v.saved, v.written) {
 		return
 	}
-	text, err := json.Marshal(v.saved)
-	if err != nil {
-		panic(fmt.Sprintf("engine: values: %v", err)) // plain numbers always marshal
-	}
+	text := jsonpos.Marshal(v.saved)
 	v.written = v.saved
 	if v.saved.PowerOn != nil {
 		on := *v.saved.PowerOn

@@ -13,8 +13,8 @@ import (
 // version.
 const snapshotVersion = 1
 
-// Snapshot is what survives a restart of the daemon. It is plain data for
-// encoding/json.
+// Snapshot is what survives a restart of the daemon. It is plain data for JSON,
+// for which it has tags.
 type Snapshot struct {
 	Version   int                `json:"version"`
 	BootID    string             `json:"bootId"`

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,10 +14,15 @@ import (
 // revive returns a fleet that has taken over what f would have stored.
 func revive(f *fleet, bootID string, cfg monitor.Config) *fleet {
 	f.t.Helper()
-	data, err := json.Marshal(f.mon.Snapshot(f.instant(), "a"))
+	taken := f.mon.Snapshot(f.instant(), "a")
+	data := jsonpos.Marshal(taken)
+	standard, err := json.Marshal(taken)
 	require.NoError(f.t, err)
-	var snap monitor.Snapshot
-	require.NoError(f.t, json.Unmarshal(data, &snap))
+	assert.Equal(f.t, string(standard), string(data))
+	var snap, again monitor.Snapshot
+	require.NoError(f.t, jsonpos.Unmarshal(data, &snap))
+	require.NoError(f.t, json.Unmarshal(data, &again))
+	assert.Equal(f.t, again, snap)
 	g := newFleet(f.t, monitor.Limits{}, cfg)
 	g.now = f.now
 	actions, err := g.mon.Restore(g.instant(), bootID, snap)

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 	"github.com/bmcstate/bmcstate/state/monitor"
 )
 
@@ -25,11 +25,9 @@ func (l *Loop) save() {
 	if l.opts.RunDir == "" {
 		return
 	}
-	data, err := json.Marshal(l.mon.Snapshot(l.opts.Now(), l.opts.BootID))
+	data := jsonpos.Marshal(l.mon.Snapshot(l.opts.Now(), l.opts.BootID))
 	path := filepath.Join(l.opts.RunDir, snapshotFile)
-	if err == nil {
-		err = os.WriteFile(path+".new", data, 0o600)
-	}
+	err := os.WriteFile(path+".new", data, 0o600)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
@@ -70,7 +68,7 @@ func readSnapshot(path string) (s monitor.Snapshot, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := jsonpos.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil

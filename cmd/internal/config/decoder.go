@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // errOutOfRange tells [text] that a string is not allowed; it is never seen

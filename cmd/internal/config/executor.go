@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // Executor is what carries the transitions of a domain out (DESIGN.md §4).

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // maxFile is the size in bytes up to which a file is read; a real one has a

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 	"github.com/bmcstate/bmcstate/state/monitor"
 )
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // HostProbe makes a resource a host: its domain's power good and what people

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // reader reads the value n of the field into wherever it was bound to, or

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // The files in testdata are written anew from what is known of the

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // Action is one step of power_on_sequence; exactly one of Set, Pulse and Await

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 func (p *parser) signals(n *jsonpos.Node) {

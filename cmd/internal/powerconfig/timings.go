@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // timing is one key of timing_configs.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bmcstate/bmcstate/cmd/internal/jsonpos"
+	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
 // Signal names of x86-power-control.
