@@ -64,6 +64,17 @@ func (p *peerWorld) write(host int, what state.Setting, value uint64) {
 	p.settings.Write(host, what, value)
 }
 
+// incident has an incident written to the event log.
+func (p *peerWorld) incident(i engine.Incident) {
+	switch i.Kind {
+	case engine.IncidentPowerLost:
+		p.powerLost(i.Domain)
+	case engine.IncidentQuiesced:
+		p.events.Add(peers.Entry{Message: "xyz.openbmc_project.State.Error.HostQuiesce", Critical: true, Dump: true,
+			Data: map[string]string{"DOMAIN": strconv.Itoa(i.Domain)}})
+	}
+}
+
 // powerLost records that power went while the BMC was away
 // (openbmc-state-manager.md §2.4). The marker is for the daemons that look for
 // it, and for whoever asks why the BMC booted.

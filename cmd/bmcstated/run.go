@@ -134,7 +134,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
 		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: notes.take,
 		Signs:        func(s engine.Sign) { fm.sign(s) },
-		WriteSetting: p.write, PowerLost: p.powerLost,
+		WriteSetting: p.write, Incident: p.incident,
 	})
 	if err != nil {
 		p.close()

@@ -132,6 +132,10 @@ var raises = map[string]bool{"start": true, "restart": true, "try-restart": true
 func (w *unitWorld) queued(j systemd.JobInfo, post func(engine.Event)) {
 	d := w.owner[j.Unit]
 	fact, _, _ := systemd.FactOf(j.Unit)
+	if d != nil && fact.Role == systemd.RoleHostCrash && raises[j.Type] {
+		post(engine.HostCrashed{Domain: d.id})
+		return
+	}
 	op, err := state.ParseOperation(fact.Op)
 	if d == nil || err != nil || !j.Foreign() || !raises[j.Type] {
 		return

@@ -117,6 +117,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.bmc.seen(ev)
 	case Settings:
 		c.takeSettings(ev)
+	case HostCrashed:
+		c.domain(ev.Domain).crashed()
 	case Supplies:
 		c.domain(ev.Domain).supplied(ev.Status)
 	case tick:

@@ -28,7 +28,6 @@ type domain struct {
 	sentRead time.Duration
 	asked    bool        // a reading was asked for since start
 	post     state.Level // POST complete as last handled
-	quiesced bool
 
 	// The executor. At most one of judging and run is set.
 	judging   *judging
@@ -48,6 +47,9 @@ type domain struct {
 	intent    uint64               // generation of what people outside want
 	followers map[uint64]*follower // of the fault monitor's requests
 	fading    bool                 // power good has an edge that says off, and no reading since
+
+	hostFailed bool   // to be decided: see autoReboot
+	rebooting  uint64 // the newest automatic reboot
 
 	// The power restore policy.
 	look        look
@@ -137,7 +139,7 @@ func (d *domain) running() bool { return d.levels.HostRunning(d.cfg.Options.Stri
 func (d *domain) column() state.Column {
 	on, _ := d.powered()
 	quiesced := d.levels.Quiesced == state.LevelOn || d.levels.Diagnostic == state.LevelOn
-	return state.ColumnOf(on, d.running(), d.quiesced || quiesced)
+	return state.ColumnOf(on, d.running(), d.values.saved.Exhausted || quiesced)
 }
 
 // advance does what has become possible or due.
@@ -155,6 +157,7 @@ func (d *domain) advance() {
 	d.adopt()
 	d.schedules()
 	d.restore()
+	d.autoReboot()
 	if d.run == nil && len(d.recovered) == 0 && d.resetOutputs() {
 		d.poll()
 		return
@@ -300,6 +303,9 @@ func (d *domain) judged(agreed bool) {
 	case d.mustSettle(req):
 		return
 	case v == state.VerdictNoop:
+		if !req.Op.Raising() {
+			d.operated(req)
+		}
 		d.finish(seq, state.Noop, "")
 	case v == state.VerdictInvalid:
 		d.finish(seq, state.Invalid, "it makes no sense while the power is off")

@@ -72,10 +72,10 @@ type Options struct {
 	Now      func() state.Instant
 	Log      *slog.Logger
 	// WriteSetting, where not nil, changes a setting that another daemon holds,
-	// and PowerLost records that a domain lost power while the BMC was away.
+	// and Incident takes what belongs into the BMC's event log.
 	// Both are called from the engine's loop and must not block.
 	WriteSetting func(host int, what state.Setting, value uint64)
-	PowerLost    func(domain int)
+	Incident     func(Incident)
 	// Beat, where not nil, is called from the engine's own loop at least every
 	// Beats; a watchdog hangs on it.
 	Beat  func()
@@ -323,9 +323,9 @@ func (e *Engine) carryOut(eff Effect) {
 		if e.opts.WriteSetting != nil {
 			e.opts.WriteSetting(eff.host, eff.setting, eff.value)
 		}
-	case powerLostEffect:
-		if e.opts.PowerLost != nil {
-			e.opts.PowerLost(eff.domain)
+	case incidentEffect:
+		if e.opts.Incident != nil {
+			e.opts.Incident(eff.incident)
 		}
 	case publishQueue:
 		p.PublishQueue(eff.domain, eff.queue)

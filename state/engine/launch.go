@@ -82,6 +82,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 		seen: sequence.Seen{Levels: d.levels}, since: d.boot(), takeOver: held,
 	}
 	d.takeAttempt(req)
+	d.operated(req)
 	d.setRestartCause(req)
 	d.clearHints()
 	d.touch(req.Seq)
@@ -255,6 +256,7 @@ func (d *domain) acted(ev acted) {
 	r.moved = r.moved || ev.moved
 	d.again = true // what it led to may show no edge: POST complete stays off when a reset meets POST
 	if ev.err != nil {
+		r.job = r.job && ev.moved
 		if !ev.moved {
 			d.press = openPress{}
 		}
@@ -491,10 +493,11 @@ func (d *domain) succeed() {
 
 // fail ends the launch without success. What it did not begin is given back.
 func (d *domain) fail(reason string) {
-	if !d.run.moved && d.run.pulsing == "" {
+	if !d.run.moved && d.run.pulsing == "" && !d.run.job {
 		d.refundAttempt()
 	}
 	d.values.causes = 0 // what comes now has a cause of its own
+	d.bootFailed(d.run)
 	d.end(state.Failed, reason)
 }
 

@@ -14,6 +14,8 @@ type life struct {
 	shown    state.Settings  // our own, as published
 	lost     []int           // domains that were told to have lost power
 	dead     bool            // no daemon lives
+
+	exhausted []int // domains that were told to have used up their attempts
 }
 
 func (r *rig) lifeEffect(e Effect) {
@@ -23,8 +25,13 @@ func (r *rig) lifeEffect(e Effect) {
 		r.after(0, r.tellSettings)
 	case publishSettings:
 		r.life.shown = e.settings
-	case powerLostEffect:
-		r.life.lost = append(r.life.lost, e.domain)
+	case incidentEffect:
+		switch e.incident.Kind {
+		case IncidentPowerLost:
+			r.life.lost = append(r.life.lost, e.incident.Domain)
+		case IncidentQuiesced:
+			r.life.exhausted = append(r.life.exhausted, e.incident.Domain)
+		}
 	}
 }
 

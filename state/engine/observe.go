@@ -201,10 +201,12 @@ func (d *domain) seen(ev seen) {
 		d.lastRead = d.boot()
 	}
 	before, knownBefore := d.powered()
+	quiescedBefore := d.levels.Quiesced
 	d.levels.Pressed = ev.levels.Pressed // a button is no change of the host
 	moved := ev.levels != d.levels
 	d.levels = ev.levels
 	d.buttonsSeen()
+	d.quiesceSeen(quiescedBefore)
 	on, known := d.powered()
 	if known && (!knownBefore || on != before) {
 		d.powerMoved(on)
@@ -235,9 +237,11 @@ func (d *domain) powerMoved(on bool) {
 	if d.looking() {
 		return
 	}
+	wasOn := d.values.saved.PowerOn
 	d.powerNoted(on)
 	if !on {
-		d.quiesced = false
+		d.values.saved.Exhausted = d.values.saved.Exhausted && (wasOn == nil || !*wasOn)
+		d.clearOneTime()
 		d.values.hostGone()
 	}
 }
@@ -325,13 +329,17 @@ func (d *domain) hostState() state.HostState {
 		}
 	}
 	switch {
+	case !on && d.values.saved.Exhausted:
+		return state.HostStateQuiesced
 	case !on:
 		return state.HostStateOff
+	case d.toReboot():
+		return state.HostStateTransitioningToOff
 	case d.hands.phase == sequence.PhaseWarmReset:
 		return state.HostStateTransitioningToRunning
 	case d.hands.phase == sequence.PhaseToOff:
 		return state.HostStateTransitioningToOff
-	case d.quiesced || d.levels.Quiesced == state.LevelOn:
+	case d.quiesced():
 		return state.HostStateQuiesced
 	case d.levels.Diagnostic == state.LevelOn:
 		return state.HostStateDiagnosticMode

@@ -83,9 +83,11 @@ func (d *domain) looked(on bool) {
 		return // a host that is up is left alone, and a one-time policy kept
 	}
 	d.values.hostGone()
+	d.clearOneTime()
+	s.Exhausted = false
 	s.Restore, s.OffAt, s.Lost = restoreWait, max(d.look.since, 1), lost
 	if lost {
-		d.core.emit(powerLostEffect{d.cfg.ID})
+		d.core.emit(incidentEffect{Incident{IncidentPowerLost, d.cfg.ID}})
 	}
 	if d.core.cfg.RestoreNotAfter[d.core.cfg.RebootCause] {
 		s.Restore = restoreDone

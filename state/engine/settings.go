@@ -32,13 +32,10 @@ type (
 		host     int
 		settings state.Settings
 	}
-	// powerLostEffect says that power went while the BMC was away.
-	powerLostEffect struct{ domain int }
 )
 
 func (writeSettingEffect) isEffect() {}
 func (publishSettings) isEffect()    {}
-func (powerLostEffect) isEffect()    {}
 
 // settingsOf are the settings as far as they are known.
 type settingsOf struct {

@@ -47,6 +47,8 @@ type saved struct {
 	ScheduleTime uint64             `json:"schedule,omitempty"` // s since the epoch
 	ScheduleOp   state.Operation    `json:"scheduleOp,omitempty"`
 
+	Exhausted bool `json:"exhausted,omitempty"` // no attempts were left: quiesced until somebody operates it
+
 	Settings     state.Settings `json:"settings"`          // while nobody else keeps them
 	Boot         string         `json:"boot,omitempty"`    // of the BMC
 	Restore      restorePhase   `json:"phase,omitempty"`   // in that boot, as all of these
@@ -82,6 +84,9 @@ func (v *values) restore(text string) error {
 		return fmt.Errorf("stored values: version %d, not %d: they start anew", s.Version, savedVersion)
 	}
 	v.saved, v.written = s, s
+	if s.Exhausted {
+		v.lastHost = state.HostStateQuiesced
+	}
 	if s.PowerOn != nil && *s.PowerOn {
 		v.lastPower = state.PowerStateOn
 		if s.Running {
@@ -188,7 +193,7 @@ func (d *domain) takeAttempt(req state.Request) {
 // selfMade reports whether the daemon asked to repair something; a schedule or
 // a restore policy stands for a person.
 func selfMade(req state.Request) bool {
-	return req.Key.Client == state.InternalPrefix+"autoreboot" || req.Key.Client == FaultsClient
+	return req.Key.Client == state.InternalPrefix+rebootClient || req.Key.Client == FaultsClient
 }
 
 func (d *domain) refundAttempt() {

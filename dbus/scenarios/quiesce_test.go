@@ -1,0 +1,111 @@
+package scenarios
+
+import (
+	"testing"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	hostCrash      = "obmc-host-crash@0.target"
+	hostDiagnostic = "obmc-host-diagnostic-mode@0.target"
+)
+
+const quiesceConfig = `{"executor": "systemd", "confirmTimeout": "2s", "reconcileTimeout": "1s", "knownTimeout": "5s", "settings": "serve"}`
+
+// policied is a running host whose settings are kept by the daemon, and the event
+// log's entries.
+func policied(t *testing.T) (*targetsDaemon, chan string) {
+	d := runningTargets(t, quiesceConfig)
+	d.untilSettings()
+	d.sd.SetActive(hostQuiesce, "inactive")
+	return d, d.serveLogging()
+}
+
+func (d *targetsDaemon) attempts() uint32 {
+	return d.get(hostName, hostPath, attemptsIface, "AttemptsLeft").(uint32)
+}
+
+// quiesce has the quiesce target reached, as systemd does when the host's start
+// has failed.
+func (d *targetsDaemon) quiesce() {
+	d.sd.SetActive(hostStartMin, "inactive")
+	d.sd.SetActive(hostQuiesce, "active")
+}
+
+// S48: auto reboot.
+func TestTargetsS48AutoReboot(t *testing.T) {
+	d, _ := policied(t)
+	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(2)))
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	d.quiesce()
+	assert.Equal(t, []string{start(hostReboot)}, d.started(1))
+	d.until(hostName, hostPath, hostName, "RequestedHostTransition", "HT.Reboot")
+	assert.Equal(t, uint32(1), d.attempts())
+	assert.NotContains(t, values(d.drain(signals, hostName), "CurrentHostState"), "Quiesced")
+}
+
+// S49: attempts used up, and S51: one Off is enough to leave Quiesced.
+func TestTargetsS49ExhaustedS51Leave(t *testing.T) {
+	d, logged := policied(t)
+	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(0)))
+	d.quiesce()
+	d.untilHost("Quiesced")
+	assert.Equal(t, "xyz.openbmc_project.State.Error.HostQuiesce", <-logged)
+	assert.Equal(t, uint32(3), d.attempts())
+	assert.Empty(t, d.sd.Calls("StartUnit"))
+
+	require.NoError(t, d.hset("Off"))
+	assert.Equal(t, []string{start(hostShutdown)}, d.started(1))
+	d.sd.SetActive(hostQuiesce, "inactive")
+	d.done(hostStop, powerOff)
+	d.untilHost("Off")
+	d.untilChassis("Off")
+	assert.Empty(t, logged, "told once")
+}
+
+// S50: disabled, persistently or for one time, and with nobody who keeps the
+// settings.
+func TestTargetsS50Disabled(t *testing.T) {
+	for _, path := range []string{rebootPath, rebootPath + "/one_time"} {
+		d, logged := policied(t)
+		require.NoError(t, d.set(settingsName, path, rebootIface, "AutoReboot", false))
+		d.quiesce()
+		d.untilHost("Quiesced")
+		assert.Equal(t, uint32(3), d.attempts())
+		assert.Empty(t, d.sd.Calls("StartUnit"))
+		assert.Empty(t, logged)
+	}
+	d := runningTargets(t, `{"executor": "systemd", "settings": "client"}`)
+	d.quiesce()
+	d.untilHost("Quiesced")
+	assert.Empty(t, d.sd.Calls("StartUnit"))
+}
+
+// S52: crash and diagnostic mode.
+func TestTargetsS52Crash(t *testing.T) {
+	d, _ := policied(t)
+	d.sd.Foreign(hostCrash, "start")
+	d.untilNumber(attemptsIface, "AttemptsLeft", 2)
+	d.sd.SetActive(hostDiagnostic, "active")
+	d.untilHost("DiagnosticMode")
+
+	off := bootTargets(t, quiesceConfig)
+	off.sd.Foreign(hostCrash, "start")
+	off.sd.SetActive(hostDiagnostic, "active") // told behind it
+	require.NoError(t, off.hset("On"))         // and this behind both
+	off.started(1)
+	off.sd.SetActive(hostDiagnostic, "inactive")
+	off.done(powerOn, hostStartMin)
+	off.untilHost("Running")
+	assert.Equal(t, uint32(2), off.attempts(), "the On's own")
+}
+
+// untilNumber waits until a property of the host reads a number.
+func (d *daemon) untilNumber(iface, property string, want uint32) {
+	d.t.Helper()
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	d.await(signals, property, func(*godbus.Signal) bool { return d.get(hostName, hostPath, iface, property) == want })
+}
