@@ -47,7 +47,8 @@ func (fm *faultMonitor) resourceOf(w config.Watched) (faults.Resource, error) {
 		l := w.Line
 		r.Probe = faults.Line{Read: fm.m.line(r.Domain, l.Signal), Signal: l.Signal, Asserted: l.Asserted, Weight: l.Weight}
 	case w.Property != nil:
-		r.Probe = faults.Property{Source: fm.props, Signal: w.Config.Name, Weight: w.Property.Weight}
+		read := func(ctx context.Context) inputs.Level { return fm.props.One(ctx, w.Config.Name) }
+		r.Probe = faults.Property{Read: read, Name: w.Property.Name, Weight: w.Property.Weight}
 	case w.Command != nil:
 		r.Probe = faults.Command{Units: fm.units, Unit: "bmcstate-probe-" + systemd.EscapePath(w.Config.Name) + ".service", Argv: w.Command}
 	}

@@ -77,6 +77,25 @@ func TestReadAsksTheService(t *testing.T) {
 	assert.Equal(t, map[string]inputs.Level{"PowerOk": {}, "PostComplete": {}}, got)
 }
 
+// One property is asked for as long as its caller waits, and judged by a test of
+// its own.
+func TestOneProperty(t *testing.T) {
+	bus := dbustest.Start(t)
+	hot := property("hot", "Temperature", nil)
+	hot.Test = func(v any) (bool, error) { return v.(int32) > 90, nil }
+	s := source(t, bus, hot, property("on", "PGood", nil))
+	nowhere := inputs.New(inputs.Options{Address: "unix:path=/nowhere"})
+	t.Cleanup(nowhere.Close)
+	assert.ErrorIs(t, nowhere.One(t.Context(), "hot").Err, inputs.ErrNoBus)
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap })
+	assert.Error(t, s.One(t.Context(), "hot").Err, "no service")
+	g, _ := serve(t, bus, map[string]any{"Temperature": int32(40), "PGood": true})
+	assert.Equal(t, inputs.Level{}, s.One(t.Context(), "hot"))
+	g.SetMust(iface, "Temperature", int32(99))
+	assert.Equal(t, inputs.Level{Asserted: true}, s.One(t.Context(), "hot"))
+	assert.Error(t, s.One(t.Context(), "cold").Err, "no such property here")
+}
+
 func TestAbsentServiceIsUnknownUntilItComes(t *testing.T) {
 	bus := dbustest.Start(t)
 	s := source(t, bus, property("PowerOk", "PGood", nil))

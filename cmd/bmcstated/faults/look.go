@@ -42,12 +42,12 @@ func (c Command) Probe(ctx context.Context, _ bool) Result {
 	}
 }
 
-// Property is a probe of a D-Bus property that a source reads. A service that is
-// not there or does not answer is a complete failure.
+// Property is a probe of a D-Bus property. A service that is not there or does
+// not answer is a complete failure.
 type Property struct {
-	Source *inputs.Source
-	Signal string // of the source's property
-	Weight int    // of a value that is not as wanted
+	Read   func(ctx context.Context) inputs.Level // asserted where the value is as wanted
+	Name   string
+	Weight int // of a value that is not as wanted
 }
 
 // ErrValue is wrapped by the error of a predicate that cannot judge a value: that
@@ -56,14 +56,14 @@ var ErrValue = errors.New("the value cannot be judged")
 
 // Probe implements [Prober].
 func (p Property) Probe(ctx context.Context, _ bool) Result {
-	l := p.Source.One(ctx, p.Signal)
+	l := p.Read(ctx)
 	switch {
 	case errors.Is(l.Err, inputs.ErrNoBus), errors.Is(l.Err, ErrValue):
 		return Result{monitor.ProbeMonitorError, l.Err.Error()}
 	case l.Err != nil:
 		return Result{monitor.ProbeCompleteFailure, l.Err.Error()}
 	case !l.Asserted:
-		return Result{p.Weight, "the property " + p.Signal + " is not as it should be"}
+		return Result{p.Weight, "the property " + p.Name + " is not as it should be"}
 	}
 	return Result{}
 }

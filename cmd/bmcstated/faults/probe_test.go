@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -165,25 +166,97 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// The whole 100,000 run with FAULTS_PROBES=100000.
-func TestCase42NoLeak(t *testing.T) {
-	n := 2000
+// used is what a leak would show in.
+type used struct {
+	descriptors, goroutines int
+	heap                    uint64 // bytes in use
+}
+
+func usage(t *testing.T) used {
+	runtime.GC()
+	runtime.GC() // a second time for what finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return used{descriptors(t), runtime.NumGoroutine(), m.HeapAlloc}
+}
+
+// probesOf is how many probes a test of leaks makes; all 100,000 with
+// FAULTS_PROBES=100000.
+func probesOf(t *testing.T) (n int) {
 	if s := os.Getenv("FAULTS_PROBES"); s != "" {
 		_, err := fmt.Sscan(s, &n)
 		require.NoError(t, err)
+		return n
 	}
+	return 5000
+}
+
+// noLeak compares what is used with what was before. The check itself has a
+// goroutine.
+func noLeak(t *testing.T, n int, before used) {
+	t.Helper()
+	const slack = 256 << 10
+	var after used
+	assert.Eventually(t, func() bool {
+		after = usage(t)
+		return after.descriptors <= before.descriptors+1 && after.goroutines <= before.goroutines+1 && after.heap <= before.heap+slack
+	}, patience, 50*time.Millisecond)
+	t.Logf("%d probes: descriptors %d -> %d, goroutines %d -> %d, heap %d -> %d bytes", n,
+		before.descriptors, after.descriptors, before.goroutines, after.goroutines, before.heap, after.heap)
+}
+
+// The loop keeps nothing of the probes that it has made.
+func TestLoopOfProbesLeaksNothing(t *testing.T) {
+	cfg := quick("svc")
+	cfg.ThoroughProbe = time.Hour
+	probed := make(chan struct{}, 1)
+	l, _, _ := start(t, faults.Options{Resources: []faults.Resource{{Config: cfg,
+		Probe: faults.ProbeFunc(func(context.Context, bool) faults.Result { return faults.Result{} })}}})
+	once := func() {
+		l.Tell("svc", monitor.ProbeNow{}, nil)
+		l.Inspect("svc", func(*monitor.Resource) { probed <- struct{}{} })
+		<-probed
+	}
+	for range 200 {
+		once()
+	}
+	before, n := usage(t), probesOf(t)
+	count := func() (c uint64) {
+		got := make(chan uint64)
+		l.Inspect("svc", func(r *monitor.Resource) { got <- r.Counters().Probes })
+		return <-got
+	}
+	for target := count() + uint64(n); count() < target; {
+		once()
+	}
+	noLeak(t, n, before)
+}
+
+func TestCase42NoLeak(t *testing.T) {
+	n := probesOf(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, refused, _ := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, l.Close())
 	host, port := listen(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.WriteString(c, "220 x\r\n") })
 	kinds := []faults.Net{{Host: host, Port: port}, {Host: host, Port: port, Expect: "220"},
-		{Host: host, Port: port, Expect: "no"}, {Host: host, Port: refused}}
-	probe(t, kinds[0], patience)
-	before := descriptors(t)
-	for i := range n {
-		probe(t, kinds[i%len(kinds)], patience)
+		{Host: host, Port: port, Expect: "no"}, {Host: host, Port: port, HTTPPath: "/"}, {Host: host, Port: refused}}
+	want := []int{0, 0, 100, 100, 100}
+	round := func(i int) int {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return kinds[i%len(kinds)].Probe(ctx, true).Status
 	}
-	assert.Eventually(t, func() bool { return descriptors(t) <= before+1 }, patience, 10*time.Millisecond,
-		"before: %d, after: %d", before, descriptors(t))
+	for i := range 200 { // pools and caches have filled then
+		round(i)
+	}
+	before := usage(t)
+	unlike := 0
+	for i := range n {
+		if round(i) != want[i%len(kinds)] {
+			unlike++
+		}
+	}
+	assert.Zero(t, unlike, "probes that said something else")
+	noLeak(t, n, before)
 }
