@@ -96,17 +96,23 @@ func (d *domain) cancelRunning(seq uint64) {
 func (c *Core) answerDurably(d *domain, reply func(Answer), seq uint64) {
 	req, _ := d.q.Get(seq)
 	a := Answer{Status: req.Status, Seq: seq}
-	w, waits := c.waits[c.last]
-	if !waits {
-		c.emit(replyEffect{reply, a})
-		return
-	}
-	w.also = append(w.also, func(err error) {
+	c.whenDurable(func(err error) {
 		if err != nil {
 			a = Answer{Err: unavailable(err)}
 		}
 		c.emit(replyEffect{reply, a})
 	})
+}
+
+// whenDurable calls done when everything that was journalled so far is durable,
+// or is not going to be.
+func (c *Core) whenDurable(done func(error)) {
+	w, waits := c.waits[c.last]
+	if !waits {
+		done(nil)
+		return
+	}
+	w.also = append(w.also, done)
 	c.waits[c.last] = w
 	c.commitDue = min(c.commitDue, c.commitDeadline(w))
 }

@@ -35,7 +35,8 @@ type Core struct {
 
 	// commitDue is when some wait may be overdue, or earlier.
 	commitDue time.Duration
-	late      []replyEffect // answers that follow this step's publications
+	late      []replyEffect  // answers that follow this step's publications
+	sets      []func(Answer) // writes that are answered when they are in the journal
 }
 
 // wait is what an entry's commit leads to.
@@ -150,6 +151,7 @@ func (c *Core) settle() {
 		c.emit(r)
 	}
 	c.late = nil
+	c.answerSets()
 }
 
 // NextDeadline returns the boot clock of the next tick that changes something.

@@ -18,7 +18,33 @@ func (c *Core) set(ev Set) {
 	} else {
 		answer.Err = d.set(ev)
 	}
+	if durableProps[ev.Prop] && answer.Err == nil {
+		c.sets = append(c.sets, ev.Reply)
+		return
+	}
 	c.emitReplyLater(ev.Reply, answer)
+}
+
+// durableProps are what an operator sets once and relies on: success means that
+// it survives the mains.
+var durableProps = map[Property]bool{
+	PropRestorePolicy: true, PropRestorePolicyOnce: true, PropRestoreDelay: true, PropAutoReboot: true, PropAutoRebootOnce: true,
+	PropScheduledTime: true, PropScheduledTransition: true, PropRetryAttempts: true, PropAttemptsLeft: true,
+}
+
+// answerSets answers writes as soon as what they changed is in the journal.
+func (c *Core) answerSets() {
+	replies := c.sets
+	c.sets = nil
+	for _, reply := range replies {
+		c.whenDurable(func(err error) {
+			a := Answer{}
+			if err != nil {
+				a.Err = unavailable(err)
+			}
+			c.emit(replyEffect{reply, a})
+		})
+	}
 }
 
 func (d *domain) set(ev Set) *Refusal {
