@@ -33,6 +33,7 @@ func (s *Server) queueImpl(domain int) props.Impl {
 			"History": func(c *props.Call) { s.history(c, domain) },
 
 			"Deliveries": func(c *props.Call) { s.deliveries(c, domain) },
+			"DriveLines": func(c *props.Call) { s.driveLines(c, domain) },
 		},
 	}
 }
@@ -148,6 +149,26 @@ func (s *Server) deliveries(c *props.Call, domain int) {
 				}
 			}
 			c.Return(rows)
+		},
+	})
+}
+
+// driveLines answers when power is seen to be as asked, which takes as long as
+// it takes: the caller is a unit on the way of a target.
+func (s *Server) driveLines(c *props.Call, domain int) {
+	direction := c.Args[0].(string)
+	if direction != "on" && direction != "off" {
+		c.Fail(invalid("The direction is \"on\" or \"off\", not %q.", direction))
+		return
+	}
+	s.opts.Backend.Post(engine.DriveLines{
+		Caller: caller(c), Domain: domain, On: direction == "on",
+		Reply: func(a engine.Answer) {
+			if a.Err != nil {
+				c.Fail(methodError(state.KindChassis, a.Err))
+				return
+			}
+			c.Return()
 		},
 	})
 }

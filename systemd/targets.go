@@ -134,6 +134,21 @@ func HostTargets(instance int) []string { return instances(hostFacts, instance) 
 // ChassisTargets lists the targets to watch for one chassis.
 func ChassisTargets(instance int) []string { return instances(chassisFacts, instance) }
 
+// LineUnits lists the services that have the lines of a chassis driven, where
+// that is what its targets do: a job on one is watched like one on a target. One
+// that waits when its operation is over must not act any more; one that is
+// active has acted, and says so to the targets that require it.
+func LineUnits(chassis int) []string {
+	return []string{linesOn + strconv.Itoa(chassis) + ".service", linesOff + strconv.Itoa(chassis) + ".service"}
+}
+
+const (
+	linesOn  = "bmcstate-lines-on@"
+	linesOff = "bmcstate-lines-off@"
+)
+
+var lineFacts = map[string]Fact{linesOn: {Op: "Chassis On"}, linesOff: {Op: "Chassis Off"}}
+
 // BMCTargets lists the units to watch for the BMC.
 func BMCTargets() []string {
 	return []string{"multi-user.target", "obmc-bmc-service-quiesce@0.target", "reboot.target"}
@@ -147,16 +162,22 @@ func instances(facts []targetFact, instance int) []string {
 	return out
 }
 
-// FactOf is the way back from a unit of [HostTargets], [ChassisTargets] or
-// [BMCTargets] to what it stands for.
+// FactOf is the way back from a unit of [HostTargets], [ChassisTargets],
+// [LineUnits] or [BMCTargets] to what it stands for.
 func FactOf(unit string) (f Fact, instance int, ok bool) {
 	if f, ok := bmcFacts[unit]; ok {
 		return f, 0, true
 	}
 	at := strings.IndexByte(unit, '@')
-	number, isTarget := strings.CutSuffix(unit[at+1:], ".target")
+	number, suffix, _ := strings.Cut(unit[at+1:], ".")
 	instance, err := strconv.Atoi(number)
-	if at < 0 || !isTarget || err != nil {
+	if at < 0 || err != nil {
+		return Fact{}, 0, false
+	}
+	if f, ok := lineFacts[unit[:at+1]]; ok && suffix == "service" {
+		return f, instance, true
+	}
+	if suffix != "target" {
 		return Fact{}, 0, false
 	}
 	for _, list := range [][]targetFact{hostFacts, chassisFacts} {
@@ -194,6 +215,7 @@ var ranks = map[string]int{
 	"obmc-host-reboot@": 10, "obmc-host-warm-reboot@": 10, "obmc-host-force-warm-reboot@": 9, "obmc-chassis-powercycle@": 8,
 	"obmc-host-start@": 7, "obmc-host-startmin@": 6, "obmc-host-shutdown@": 5, "obmc-chassis-hard-poweroff@": 5,
 	"obmc-chassis-poweron@": 4, "obmc-chassis-poweroff@": 3, "obmc-host-stop@": 2,
+	linesOn: 1, linesOff: 1,
 }
 
 // Rank orders the targets that one transaction may start together.

@@ -62,13 +62,16 @@ func TestFactOf(t *testing.T) {
 		{"obmc-host-stop@0.target", systemd.Fact{Op: "Host Off", Role: systemd.RoleHostOff}, 0},
 		{"obmc-chassis-hard-poweroff@1.target", systemd.Fact{Op: "Chassis Off"}, 1},
 		{"multi-user.target", systemd.Fact{Role: systemd.RoleBMCReady}, 0},
+		{"bmcstate-lines-on@1.service", systemd.Fact{Op: "Chassis On"}, 1},
+		{"bmcstate-lines-off@0.service", systemd.Fact{Op: "Chassis Off"}, 0},
 	} {
 		f, n, ok := systemd.FactOf(tc.unit)
 		assert.True(t, ok)
 		assert.Equal(t, tc.fact, f)
 		assert.Equal(t, tc.instance, n)
 	}
-	for _, unit := range []string{"", "x", "getty@tty1.service", "obmc-host-stop@x.target", "obmc-host-stop.target"} {
+	for _, unit := range []string{"", "x", "getty@tty1.service", "obmc-host-stop@x.target", "obmc-host-stop.target",
+		"bmcstate-lines-on@0.target", "obmc-host-stop@0.service"} {
 		_, _, ok := systemd.FactOf(unit)
 		assert.False(t, ok, unit)
 	}
@@ -94,6 +97,7 @@ func TestEveryTargetWeNameIsInstallable(t *testing.T) {
 	units = append(units, systemd.HostTargets(0)...)
 	units = append(units, systemd.ChassisTargets(0)...)
 	units = append(units, "obmc-bmc-service-quiesce@0.target")
+	units = append(units, systemd.LineUnits(0)...)
 	for _, op := range []string{"Host On", "Host Off", "Host Reboot", "Host GracefulWarmReboot", "Host ForceWarmReboot", "Chassis On", "Chassis Off", "Chassis PowerCycle"} {
 		target, _ := systemd.TargetFor(op, 0, systemd.Selection{})
 		units = append(units, target.Unit)

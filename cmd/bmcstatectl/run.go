@@ -85,6 +85,7 @@ func commands() []command {
 	return append(all,
 		command{"request", "list, show or cancel requests", runRequest},
 		command{"faults", "show what the fault monitor watches; suspend, resume or reset it", runFaults},
+		command{"lines", "have the lines driven, on behalf of a unit of a target", runLines},
 		command{"history", "print what was requested, by whom, when, and how it ended", runHistory},
 	)
 }

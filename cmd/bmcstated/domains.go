@@ -50,7 +50,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 	times.Known, times.Commit, times.Settle, times.Hint = cfg.KnownTimeout, cfg.CommitTimeout, cfg.Settle, cfg.HintTTL
 	times.OffGuard, times.RestoreSettle = cfg.OffGuard, cfg.RestoreSettle
 	ec := engine.Config{
-		Times: times, RebootCause: m.cause, BMCUnits: m.units != nil, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
+		Times: times, RebootCause: m.cause, BMCUnits: m.units != nil && !m.simulate, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
 		RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
 	for cause := range ec.RestoreNotAfter {
@@ -58,6 +58,8 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 	}
 	for i, d := range m.domains {
 		_, driven := m.boards[d.id]
+		opts := options(cfg, m.power[d.id])
+		opts.Lines = m.lines[d.id]
 		ec.Domains = append(ec.Domains, engine.DomainConfig{
 			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven, Targets: m.targets[d.id],
 			RestoreStagger:    time.Duration(i) * cfg.RestoreStagger,
@@ -68,7 +70,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 				PendingTTL: cfg.PendingTTL, RetryInvalid: cfg.RepeatAfterInvalid,
 			},
 			Timings: timings(cfg, m.power[d.id]),
-			Options: options(cfg, m.power[d.id]),
+			Options: opts,
 			Resets:  resets(cfg, m.power[d.id]),
 			Slot:    m.slotOf(d),
 		})

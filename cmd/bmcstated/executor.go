@@ -21,6 +21,17 @@ func (m *machine) openTargets(cfg config.Config, log *slog.Logger) {
 		_, lines := m.boards[d.id]
 		host, chassis := d.hosts[0], d.chassis[0]
 		switch e := cfg.ExecutorOf(d.id); {
+		case e == config.ExecutorGPIOTargets && lines:
+			m.lines[d.id] = true
+			m.targets[d.id] = lineTargetsOf(host, chassis)
+			m.units.add(&unitDomain{id: d.id, host: host, chassis: chassis, lines: true})
+			log.Info("systemd's targets carry the transitions out and have the lines driven", "domain", d.id)
+			continue
+		case e == config.ExecutorGPIOTargets:
+			log.Error("the executor is gpio-targets and there are no lines: the domain is served and not driven", "domain", d.id)
+			continue
+		case m.simulate:
+			continue
 		case e == config.ExecutorSystemd:
 		case e == config.ExecutorAuto && !lines && m.targetsLoaded(host, chassis):
 		default:
@@ -75,6 +86,15 @@ func installed(unit string) bool {
 		}
 	}
 	return false
+}
+
+// lineTargetsOf is targetsOf where the units on the way have us drive the lines.
+// A graceful warm reboot goes through power off there, as it does with lines
+// alone; a forced one is a pulse of the reset line, for which there is no unit.
+func lineTargetsOf(host, chassis int) *sequence.Targets {
+	t := targetsOf(host, chassis, true)
+	t.ForceWarmReboot = ""
+	return t
 }
 
 // targetsOf names the units of a domain's transitions.

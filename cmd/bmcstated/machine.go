@@ -26,7 +26,8 @@ type machine struct {
 	boards   map[int]engine.Board
 	power    map[int]*powerconfig.Config // of the real boards
 	targets  map[int]*sequence.Targets   // of the domains that systemd runs
-	units    *unitWorld                  // nil where the machine is simulated
+	lines    map[int]bool                // those of them whose units have us drive lines
+	units    *unitWorld                  // nil where no part of the machine is systemd's
 	cause    state.RebootCause           // of the BMC's boot
 	notify   *systemd.Notifier
 	closers  []func() error
@@ -48,7 +49,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 	log := notes.log
 	m := &machine{
 		boot: gpio.BootTime, boards: map[int]engine.Board{}, signals: map[int]map[string]bool{}, power: map[int]*powerconfig.Config{}, notify: notes.notify,
-		targets: map[int]*sequence.Targets{}, cause: state.RebootCauseUnknown,
+		targets: map[int]*sequence.Targets{}, lines: map[int]bool{}, cause: state.RebootCauseUnknown,
 		runDir: f.runDir, simulate: f.simulate, rebooted: make(chan struct{}),
 	}
 	maps := cfg.Hosts
@@ -62,7 +63,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 			return m, err
 		}
 		m.cause = rebootCause("/", log)
-		m.units = openUnits(log)
+		m.units = openUnits(true, log)
 		m.closers = append(m.closers, m.units.close)
 		if cfg.Driven {
 			m.openReal(f, cfg, inj, notes)
@@ -87,6 +88,11 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 		b := newBoard(v, nil)
 		m.boards[d.id] = b
 		m.closers = append(m.closers, b.Close)
+	}
+	if cfg.UsesLineTargets() {
+		m.units = openUnits(false, log)
+		m.closers = append(m.closers, m.units.close)
+		m.openTargets(cfg, log)
 	}
 	return m, nil
 }

@@ -29,6 +29,7 @@ const helpersWithin = 10 * time.Second
 type unitWorld struct {
 	units *systemd.Units
 	log   *slog.Logger
+	bmc   bool // it tells how the BMC is, too
 
 	domains map[int]*unitDomain    // by domain id
 	owner   map[string]*unitDomain // by watched unit
@@ -46,15 +47,16 @@ var _ engine.Units = (*unitWorld)(nil)
 type unitDomain struct {
 	id, host, chassis int
 	board             *unitBoard // nil where lines show the power
+	lines             bool       // its targets have us drive lines
 
 	mu       sync.Mutex
 	stopping chan struct{} // closed when the helpers are stopped; nil = nothing to wait for
 }
 
 // openUnits connects to systemd. It waits for nothing.
-func openUnits(log *slog.Logger) *unitWorld {
+func openUnits(bmc bool, log *slog.Logger) *unitWorld {
 	return &unitWorld{
-		units: systemd.Open(systemd.Options{Log: log}), log: log,
+		units: systemd.Open(systemd.Options{Log: log}), log: log, bmc: bmc,
 		domains: map[int]*unitDomain{}, owner: map[string]*unitDomain{}, jobs: map[uint32]engine.Foreign{},
 	}
 }
@@ -63,6 +65,9 @@ func openUnits(log *slog.Logger) *unitWorld {
 func (w *unitWorld) add(d *unitDomain) {
 	w.domains[d.id] = d
 	names := append(systemd.HostTargets(d.host), systemd.ChassisTargets(d.chassis)...)
+	if d.lines {
+		names = append(names, systemd.LineUnits(d.chassis)...)
+	}
 	for _, name := range names {
 		w.owner[name] = d
 	}
@@ -71,7 +76,9 @@ func (w *unitWorld) add(d *unitDomain) {
 
 // attach begins to tell the engine, by post, what happens.
 func (w *unitWorld) attach(post func(engine.Event)) {
-	w.units.Watch(append(systemd.BMCTargets(), timeSync)...)
+	if w.bmc {
+		w.units.Watch(append(systemd.BMCTargets(), timeSync)...)
+	}
 	w.ended = make(chan struct{})
 	go func() {
 		defer close(w.ended)
@@ -151,11 +158,11 @@ func (w *unitWorld) queued(j systemd.JobInfo, post func(engine.Event)) {
 func (w *unitWorld) Start(ctx context.Context, domain int, unit, mode string, urgent bool) (bool, error) {
 	d := w.domains[domain]
 	if !urgent {
-		d.awaitHelpers(ctx, w.stopHelpers(d))
+		d.awaitHelpers(ctx, w.stopHelpers(d, systemd.LineUnits(d.chassis)))
 	}
 	job, err := w.enqueue(ctx, unit, mode)
 	if urgent {
-		w.stopHelpers(d) // after the start was sent: power goes first
+		w.stopHelpers(d, nil) // after the start was sent: power goes first
 	}
 	if err != nil {
 		return false, fmt.Errorf("systemd refused: %w", err)
@@ -245,14 +252,16 @@ func (w *unitWorld) Cancel(job engine.Foreign, why string) {
 // Abandon has the helpers of a domain stopped.
 func (w *unitWorld) Abandon(domain int) {
 	if d := w.domains[domain]; d != nil {
-		w.stopHelpers(d)
+		// Not the one for power off: what comes now may be one.
+		w.stopHelpers(d, systemd.LineUnits(d.chassis)[:1])
 	}
 }
 
 // stopHelpers has every helper of a domain stopped that is not stopped yet, and
 // returns a channel that is closed when that has been done. Who asks while it
 // is being done asks for another round: a helper may have come up behind it.
-func (w *unitWorld) stopHelpers(d *unitDomain) <-chan struct{} {
+// Those of lines, which have lines driven, are stopped unless they have done so.
+func (w *unitWorld) stopHelpers(d *unitDomain, lines []string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, done := d.stopping, make(chan struct{})
@@ -266,7 +275,12 @@ func (w *unitWorld) stopHelpers(d *unitDomain) <-chan struct{} {
 		defer cancel()
 		var wg sync.WaitGroup
 		for _, unit := range systemd.HelperUnits(d.host) {
-			wg.Go(func() { w.stop(ctx, unit) })
+			wg.Go(func() { w.stop(ctx, unit, false) })
+		}
+		if d.lines {
+			for _, unit := range lines {
+				wg.Go(func() { w.stop(ctx, unit, true) })
+			}
 		}
 		wg.Wait()
 	})
@@ -280,10 +294,11 @@ func (d *unitDomain) awaitHelpers(ctx context.Context, stopped <-chan struct{}) 
 	}
 }
 
-// stop stops a unit that is not stopped, and waits for it.
-func (w *unitWorld) stop(ctx context.Context, unit string) {
+// stop stops a unit that is not stopped, and waits for it. One that rests when
+// it is active has done its work, and is left alone then.
+func (w *unitWorld) stop(ctx context.Context, unit string, rests bool) {
 	s, err := w.units.Read(ctx, unit)
-	if err == nil && s.Job == 0 && (s.Active == "inactive" || s.Active == "failed") {
+	if err == nil && s.Job == 0 && (s.Active == "inactive" || s.Active == "failed" || rests && s.Active == "active") {
 		return
 	}
 	var job systemd.Job

@@ -106,6 +106,7 @@ var (
 			{Name: "History",
 				In:  []props.Arg{{Name: "after", Type: "t"}, {Name: "max", Type: "u"}},
 				Out: []props.Arg{{Name: "requests", Type: "aa{sv}"}}},
+			{Name: "DriveLines", In: []props.Arg{{Name: "direction", Type: "s"}}},
 			{Name: "Deliveries",
 				Out: []props.Arg{{Name: "deliveries", Type: "aa{sv}"}}},
 		},

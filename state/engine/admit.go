@@ -128,6 +128,7 @@ func (d *domain) accepted(seq uint64, err error) {
 	}
 	if d.run != nil && d.run.seq == seq && d.run.adopted {
 		delete(d.undurable, seq) // it is under way whatever the journal says
+		d.run.lost = err != nil
 		d.q.Durable(seq)
 		return
 	}
@@ -217,8 +218,11 @@ func (d *domain) takeOver() {
 		return
 	}
 	on, _ := d.powered()
-	held := false
+	held, begun := false, false
 	if d.run != nil {
+		// Units that were started for on may still apply power: only the
+		// target for off takes them all back.
+		begun = d.run.started && d.run.op.Raising()
 		held = d.run.pulsing == sequence.PowerOut && on && !d.cfg.Options.PowerLevel && req.Object.Kind != state.KindSystem
 		if d.run.pulsing != "" && !held {
 			return // the pulse ends first
@@ -227,7 +231,7 @@ func (d *domain) takeOver() {
 	}
 	d.preempt = 0
 	d.unjudge()
-	powerUp := !on && d.mayComeUp()
+	powerUp := !on && (d.mayComeUp() || begun)
 	if !on && !powerUp {
 		return // nothing to cut: judged as the head, which it is now
 	}

@@ -110,6 +110,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.mask(ev)
 	case NMI:
 		c.nmi(ev)
+	case DriveLines:
+		c.domain(ev.Domain).driveAsked(ev)
 	case controlled:
 		c.domain(ev.domain).controlled(ev)
 	case Foreign:

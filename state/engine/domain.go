@@ -44,6 +44,7 @@ type domain struct {
 	controls  controls
 	recovered []recovered // records of an earlier run that wait for the power state
 	others    otherJobs
+	drives    []*drive             // calls of DriveLines that are not answered yet
 	intent    uint64               // generation of what people outside want
 	followers map[uint64]*follower // of the fault monitor's requests
 	fading    bool                 // power good has an edge that says off, and no reading since
@@ -155,6 +156,7 @@ func (d *domain) advance() {
 	d.runOverdue()
 	d.takeOver()
 	d.adopt()
+	d.driveLines()
 	d.schedules()
 	d.restore()
 	d.autoReboot()
@@ -374,6 +376,11 @@ func (d *domain) nextDeadline() time.Duration {
 	}
 	for _, r := range d.recovered {
 		at(r.deadline)
+	}
+	for _, c := range d.drives {
+		if !d.drivesNow(c) {
+			at(c.until)
+		}
 	}
 	if next < 0 {
 		return math.MaxInt64

@@ -102,7 +102,7 @@ type Engine struct {
 
 	storageBad bool // the journal failed last; the loop's own
 
-	jobs map[uint64]context.CancelCauseFunc // by request; the loop's own
+	jobs map[uint64]unitJob // by request; the loop's own
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -111,7 +111,7 @@ type Engine struct {
 
 // New opens the journal and takes what it holds. Run does the rest.
 func New(opts Options) (*Engine, error) {
-	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}, jobs: map[uint64]context.CancelCauseFunc{}, ready: make(chan struct{})}
+	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}, jobs: map[uint64]unitJob{}, ready: make(chan struct{})}
 	e.inbox.wake = make(chan struct{}, 1)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	jo := opts.Journal
@@ -234,7 +234,9 @@ func (e *Engine) step(ev Event) {
 			e.compact()
 		}
 	case acted:
-		e.endJob(t.request, nil)
+		if e.jobs[t.request].step == t.step {
+			e.endJob(t.request, nil)
+		}
 	case permitEvent:
 		e.permits[t.request] = t.permit
 		ev = t.barred
@@ -381,7 +383,7 @@ func (e *Engine) start(eff startEffect) {
 	}
 	e.endJob(eff.request, nil)
 	ctx, cancel := context.WithCancelCause(e.ctx)
-	e.jobs[eff.request] = cancel
+	e.jobs[eff.request] = unitJob{cancel, eff.step}
 	e.workers.Go(func() {
 		queued, err := e.opts.Units.Start(ctx, eff.domain, eff.unit, eff.mode, eff.urgent)
 		e.Post(acted{eff.domain, eff.request, eff.step, queued, err})
@@ -390,10 +392,16 @@ func (e *Engine) start(eff startEffect) {
 
 // endJob lets go of a request's job; the cause says whether it is cancelled.
 func (e *Engine) endJob(request uint64, cause error) {
-	if cancel := e.jobs[request]; cancel != nil {
-		cancel(cause)
+	if j, ok := e.jobs[request]; ok {
+		j.cancel(cause)
 		delete(e.jobs, request)
 	}
+}
+
+// unitJob is a job that a step waits for.
+type unitJob struct {
+	cancel context.CancelCauseFunc
+	step   int
 }
 
 // Holder is implemented by boards that can hold an output at its idle level.

@@ -98,19 +98,36 @@ func (d *domain) foreignEnded(ev Foreign) {
 	if !o.waits() {
 		o.open = slices.DeleteFunc(o.open, func(f Foreign) bool { return f.Ended })
 	}
-	if mine {
+	switch {
+	case mine:
 		d.adoptedEnded(ev)
+	case r != nil && r.owns(ev) && broke[ev.Result]:
+		d.breakOff(fmt.Sprintf("the job of %s ended: %s", ev.Unit, ev.Result))
+	case r != nil && d.cfg.Options.Lines && r.mode == modeWait && r.outer == nil:
+		d.waited(0) // success may have waited for this
 	}
 }
+
+// broke are the results of a job whose unit, or one that it needs, has failed.
+var broke = map[string]bool{"failed": true, "timeout": true, "dependency": true}
 
 // adoptedEnded takes the end of the job that was adopted. One that was done has
 // led to what is waited for, or soon will.
 func (d *domain) adoptedEnded(ev Foreign) {
-	if ev.Result != jobDone && !d.confirmed() {
-		d.fail(fmt.Sprintf("the job of %s that somebody else queued ended: %s", ev.Unit, ev.Result))
-		return
+	r := d.run
+	waited := r.jobOpen
+	r.jobOpen = false
+	switch by := d.boot() + d.cfg.Timings.ConfirmTimeout; {
+	case ev.Result != jobDone && (waited || !d.confirmed()):
+		d.breakOff(fmt.Sprintf("the job of %s that somebody else queued ended: %s", ev.Unit, ev.Result))
+	case r.outer != nil:
+		r.outer.deadline = min(r.outer.deadline, by)
+	default:
+		r.deadline = min(r.deadline, by)
+		if waited && r.mode == modeWait {
+			d.waited(0)
+		}
 	}
-	d.run.deadline = min(d.run.deadline, d.boot()+d.cfg.Timings.ConfirmTimeout)
 }
 
 // jobDone is the result of a job that did what it should.
@@ -136,7 +153,7 @@ func (d *domain) adopt() {
 		return
 	}
 	best := slices.MaxFunc(jobs, func(a, b Foreign) int { return a.Rank - b.Rank })
-	plan := sequence.BuildAdopted(adoptedVerdicts[best.Op], best.Op, d.cfg.Timings)
+	plan := sequence.BuildAdopted(adoptedVerdicts[best.Op], best.Op, d.cfg.Timings, d.options())
 	first := plan.Steps[0].Goal
 	if first.Met(sequence.Seen{Levels: o.from}, d.cfg.Options.StrictRunning) {
 		return // so it was already: nothing is going on
@@ -185,6 +202,7 @@ func (d *domain) launchAdopted(job Foreign, plan sequence.Plan) {
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: plan.Verdict, plan: plan, adopted: true,
 		seen: sequence.Seen{Levels: d.others.from}, since: d.others.since, moved: true, started: true,
+		jobOpen: d.cfg.Options.Lines && !job.Ended,
 	}
 	d.run.see(d.others.from)
 	d.run.see(d.levels)
@@ -228,7 +246,7 @@ func (d *domain) afterRun(r *launch) {
 // reached reports whether every job's target is reached: such jobs only tidy up.
 func (d *domain) reached(jobs []Foreign) bool {
 	for _, f := range jobs {
-		g := sequence.BuildAdopted(adoptedVerdicts[f.Op], f.Op, d.cfg.Timings).Steps[0].Goal
+		g := sequence.BuildAdopted(adoptedVerdicts[f.Op], f.Op, d.cfg.Timings, d.options()).Steps[0].Goal
 		if !g.Met(sequence.Seen{Levels: d.levels}, d.cfg.Options.StrictRunning) {
 			return false
 		}

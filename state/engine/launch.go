@@ -43,6 +43,13 @@ type launch struct {
 	unproven  bool          // that run may have died before its pulse: a level in reset may be older
 
 	waitsOnly bool // resumed, and a later power off was accepted
+
+	// Where units have us drive the lines.
+	outer   *outerStep  // the step of the plan proper, while lines are driven
+	lineAt  map[int]int // by part of the plan: its newest step that acted
+	fault   string      // why the lines were not driven
+	jobOpen bool        // adopted: success waits for the end of its job
+	lost    bool        // adopted: the journal refused the operation
 }
 
 // mode is what a launch is doing.
@@ -79,7 +86,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),
-		seen: sequence.Seen{Levels: d.levels}, since: d.boot(), takeOver: held,
+		seen: sequence.Seen{Levels: d.levels}, since: d.boot(), takeOver: held && d.cfg.Targets == nil,
 	}
 	d.takeAttempt(req)
 	d.operated(req)
@@ -94,10 +101,16 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 
 // plan builds what a verdict does on this domain's executor.
 func (d *domain) plan(v state.Verdict, op state.Operation, powerUp bool) sequence.Plan {
-	if d.cfg.Targets != nil {
+	if d.cfg.Targets != nil && !(d.cfg.Options.Lines && untargeted[v]) {
 		return sequence.BuildTargets(v, op, *d.cfg.Targets, d.cfg.Timings, d.options())
 	}
 	return sequence.Build(v, op, d.cfg.Timings, d.options(), powerUp)
+}
+
+// untargeted are what lines do by themselves where targets have them driven for
+// all else.
+var untargeted = map[state.Verdict]bool{
+	state.VerdictReset: true, state.VerdictSlotOn: true, state.VerdictSlotOff: true, state.VerdictSlotCycle: true,
 }
 
 // options are the configured ones and what the board shows.
@@ -225,6 +238,9 @@ func (d *domain) act(barrier bool) {
 	}
 	r.deadline = d.boot() + st.Width + st.Within
 	d.barrierAt = 0
+	if r.outer != nil {
+		r.lineAt[r.outer.part] = r.step
+	}
 	d.core.emit(pulseEffect{
 		domain: d.cfg.ID, request: r.seq, step: r.step, entry: r.entry, barrier: barrier,
 		signal: st.Line(), set: st.Set != "", to: st.To, width: st.Width, takeOver: r.takeOver, urgent: r.op.Class() == state.Emergency,
@@ -249,6 +265,10 @@ func (d *domain) startUnit(st *sequence.Step, barrier bool) {
 // acted takes the end of a pulse or of a unit's job.
 func (d *domain) acted(ev acted) {
 	r := d.run
+	if r != nil && r.seq == ev.request && r.outer != nil && r.outer.step == ev.step {
+		d.outerActed(ev)
+		return
+	}
 	if r == nil || r.seq != ev.request || r.step != ev.step || r.mode != modeAct {
 		return
 	}
@@ -475,6 +495,16 @@ func (d *domain) planEnded() {
 // succeed ends the launch with success.
 func (d *domain) succeed() {
 	r := d.run
+	switch {
+	case r.outer != nil:
+		d.driven("")
+		return
+	case d.jobsGoOn():
+		if r.mode != modeWait {
+			r.mode, r.deadline = modeWait, d.boot()+d.cfg.Timings.JobTimeout
+		}
+		return
+	}
 	on, known := d.powered()
 	if r.verdict == state.VerdictReset && !(known && on) {
 		d.fail("power good was lost at the reset")
@@ -493,6 +523,13 @@ func (d *domain) succeed() {
 
 // fail ends the launch without success. What it did not begin is given back.
 func (d *domain) fail(reason string) {
+	if d.run.outer != nil {
+		d.driven(reason)
+		return
+	}
+	if f := d.run.fault; f != "" && f != reason {
+		reason = f + "; " + reason
+	}
 	if !d.run.moved && d.run.pulsing == "" && !d.run.job {
 		d.refundAttempt()
 	}
@@ -515,6 +552,9 @@ func (d *domain) end(status state.Status, reason string) {
 func (d *domain) abandon() {
 	r := d.run
 	d.touch(r.seq)
+	if r.outer != nil {
+		d.answerDrives(r.outer.on(r), "the operation that it belongs to has ended")
+	}
 	if r.job || r.started {
 		d.core.emit(abandonEffect{d.cfg.ID, r.seq})
 	}

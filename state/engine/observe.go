@@ -218,6 +218,7 @@ func (d *domain) seen(ev seen) {
 	d.confirmReset(ev)
 	agreed := ev.agreed && ev.err == nil && known
 	d.lookAt(ev.id, agreed)
+	d.driveSeen(ev.id, agreed)
 	if d.run != nil {
 		d.observed(ev.id, agreed)
 	}

@@ -191,6 +191,18 @@ type NMI struct {
 	Reply  func(Answer)
 }
 
+// DriveLines has the lines of a domain driven, as a unit on the way of a target
+// asks (DESIGN.md §4, "gpio with targets"). The answer comes when power is seen
+// to be so, or says why it is not.
+type DriveLines struct {
+	Caller Caller
+	Domain int
+	On     bool
+	Reply  func(Answer)
+}
+
+func (DriveLines) isEvent() {}
+
 func (Mask) isEvent() {}
 func (NMI) isEvent()  {}
 

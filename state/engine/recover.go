@@ -179,7 +179,7 @@ func (d *domain) stepOf(r recovered) (sequence.Step, sequence.Plan, bool) {
 	for _, powerUp := range []bool{false, true} {
 		plan := d.plan(r.Verdict, r.Op, powerUp)
 		if r.Key.Client == ForeignClient {
-			plan = sequence.BuildAdopted(r.Verdict, r.Op, d.cfg.Timings)
+			plan = sequence.BuildAdopted(r.Verdict, r.Op, d.cfg.Timings, d.options())
 		}
 		i := int(r.Step.Index)
 		if i < len(plan.Steps) && plan.Steps[i].Name == r.Step.Name {
@@ -207,7 +207,9 @@ func (d *domain) resume(r recovered) {
 	}
 	d.run.see(d.levels)
 	d.core.notice(NoticeLaunched, d.cfg.ID, d.q, r.Seq)
-	switch {
+	switch part := plan.Part(i); {
+	case part != 0:
+		d.resumeLines(part, st)
 	case r.Status == state.Unknown:
 		d.run.mode, d.run.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
 		d.observed(0, true)
@@ -248,13 +250,14 @@ func (d *domain) resumeWait(i int, deadline time.Duration) {
 
 // barred returns why the present step may not run, as it would drive a line or
 // stands before one that would; "" if it may. Of what a restart interrupted only
-// the power-on of a cycle goes on to steps that apply power (DESIGN.md §3.5).
+// the power-on of a cycle goes on to steps that apply power (DESIGN.md §3.5), and
+// lines that a unit asks for which have not been driven yet.
 func (r *launch) barred() string {
 	st := r.current()
 	switch {
 	case r.waitsOnly && (!st.Waits() || st.AfterOff):
 		return "a later power off was accepted while the daemon was down"
-	case r.resumed && st.Raising && !st.AfterOff && st.Line() != "":
+	case r.resumed && st.Raising && !st.AfterOff && st.Line() != "" && (r.outer == nil || !r.outer.fresh):
 		return "the daemon restarted in the middle of the power-on sequence"
 	default:
 		return ""

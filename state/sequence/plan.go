@@ -130,6 +130,10 @@ func (s *Step) Line() string { return s.Pulse + s.Set }
 type Plan struct {
 	Verdict state.Verdict
 	Steps   []Step
+
+	// Off and On are where the steps begin that units have us drive for power
+	// off and on; the plan proper ends before Off. 0 = there are none.
+	Off, On int
 }
 
 // Timings are the sequencer's times (power-sequencing.md §3.1, DESIGN.md §3.2).
@@ -175,6 +179,7 @@ func DefaultTimings() Timings {
 type Options struct {
 	ForceAfterGraceful bool // onGracefulTimeout: "force"
 	StrictRunning      bool // hostRunning: "postComplete"
+	Lines              bool // targets whose units have us drive the lines
 	HasSIO             bool
 	ResetVisible       bool
 	ForceOffTries      int // holds before a force-off fails; at least 1
@@ -249,8 +254,10 @@ func (b *builder) add(s Step) {
 }
 
 // finish makes every step that leads past the last one end the plan.
-func (b *builder) finish() {
-	for i := range b.steps {
+func (b *builder) finish() { b.finishFrom(0) }
+
+func (b *builder) finishFrom(first int) {
+	for i := first; i < len(b.steps); i++ {
 		if b.steps[i].Then >= len(b.steps) {
 			b.steps[i].Then = End
 		}

@@ -44,6 +44,17 @@ func (c *Config) ExecutorOf(domain int) Executor {
 	return c.Executor
 }
 
+// UsesLineTargets reports whether some domain is run by targets whose units have
+// the lines driven.
+func (c *Config) UsesLineTargets() bool {
+	for _, e := range c.Executors {
+		if e == ExecutorGPIOTargets {
+			return true
+		}
+	}
+	return c.Executor == ExecutorGPIOTargets
+}
+
 // readExecutor reads one executor for all domains, or an object from domain to
 // executor, with "default" for those that it does not name.
 func (c *Config) readExecutor(d *decoder, field string, n *jsonpos.Node) {
