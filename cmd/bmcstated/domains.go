@@ -50,7 +50,8 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 	times.Known, times.Commit, times.Settle, times.Hint = cfg.KnownTimeout, cfg.CommitTimeout, cfg.Settle, cfg.HintTTL
 	times.OffGuard, times.RestoreSettle = cfg.OffGuard, cfg.RestoreSettle
 	ec := engine.Config{
-		Times: times, RebootCause: m.cause, BMCUnits: m.units != nil && !m.simulate, RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
+		Times: times, RebootCause: m.cause, System: engine.SystemMode(cfg.System), BMCUnits: m.units != nil && !m.simulate,
+		RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
 		RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
 	for cause := range ec.RestoreNotAfter {
@@ -89,7 +90,10 @@ func (m *machine) slotOf(d domainOf) int {
 }
 
 // systems are the numbers of the chassis_system objects.
-func (m *machine) systems() (all []int) {
+func (m *machine) systems(cfg config.Config) (all []int) {
+	if cfg.System != config.SystemNone {
+		all = append(all, 0)
+	}
 	for _, d := range m.domains {
 		if n := m.slotOf(d); n != 0 {
 			all = append(all, n)

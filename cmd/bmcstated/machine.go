@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -139,6 +140,14 @@ func (m *machine) Reboot(ctx context.Context, hard bool) error {
 	}
 	m.once.Do(func() { close(m.rebooted) })
 	return nil
+}
+
+// ResetSystem resets the whole machine.
+func (m *machine) ResetSystem(ctx context.Context) error {
+	if m.units == nil {
+		return errors.New("there is no systemd that could start " + systemResetTarget)
+	}
+	return m.units.run(ctx, systemResetTarget)
 }
 
 // engineUnits is nil, and not a nil in an interface, where there is no systemd.

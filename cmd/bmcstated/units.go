@@ -318,6 +318,24 @@ func (w *unitWorld) stop(ctx context.Context, unit string, rests bool) {
 	}
 }
 
+// systemResetTarget is x86-power-control's: what the board hooks to it resets the
+// whole machine.
+const systemResetTarget = "chassis-system-reset.target"
+
+// run starts a unit and returns when its job has ended.
+func (w *unitWorld) run(ctx context.Context, unit string) error {
+	job, err := w.enqueue(ctx, unit, systemd.ModeReplace)
+	if err != nil {
+		return fmt.Errorf("systemd refused: %w", err)
+	}
+	select {
+	case result := <-job.Result:
+		return w.judge(ctx, unit, result)
+	case <-ctx.Done():
+		return fmt.Errorf("the job of %s did not end within jobTimeout", unit)
+	}
+}
+
 // reboot restarts the BMC and returns when systemd has begun to, or why not.
 func (w *unitWorld) reboot(ctx context.Context, hard bool) error {
 	if hard {

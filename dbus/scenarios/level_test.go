@@ -86,3 +86,27 @@ func TestSlotPowerObject(t *testing.T) {
 	_, err := d.conn.Object(chassisName, "/xyz/openbmc_project/state/chassis_system0").GetProperty(chassisName + ".CurrentPowerState")
 	require.Error(t, err, "that would be the whole machine")
 }
+
+// The whole machine is one object, whose requests have a part per chassis.
+func TestChassisSystemIsAllChassis(t *testing.T) {
+	d := boot(t, `{"chassisSystem": "aggregate", "simulate": {"count": 2}}`)
+	const path = "/xyz/openbmc_project/state/chassis_system0"
+	set := func(v string) error {
+		return d.set(chassisName, path, chassisName, "RequestedPowerTransition", shorts.Replace("CT."+v))
+	}
+	both := func(state string) {
+		d.untilChassis(state)
+		d.until(chassisName+"1", "/xyz/openbmc_project/state/chassis1", chassisName, "CurrentPowerState", "PS."+state)
+		d.until(chassisName, path, chassisName, "CurrentPowerState", "PS."+state)
+	}
+	both("Off")
+	require.NoError(t, set("On"))
+	both("On")
+	require.NoError(t, set("PowerCycle"))
+	d.untilChassis("Off")
+	both("On")
+	require.NoError(t, set("Off"))
+	both("Off")
+	require.Equal(t, shorts.Replace("CT.Off"), d.get(chassisName, path, chassisName, "RequestedPowerTransition"))
+	require.Error(t, d.set(chassisName, path, chassisName, "CurrentPowerState", shorts.Replace("PS.On")))
+}

@@ -26,6 +26,10 @@ func (c *Core) write(ev Write) {
 		c.bmc.write(ev)
 		return
 	}
+	if ev.Object == systemObject {
+		c.writeSystem(ev)
+		return
+	}
 	d := c.domainOf(ev.Object)
 	if d == nil {
 		c.refuse(ev.Reply, invalidArgument("there is no %s", ev.Object))
@@ -101,7 +105,7 @@ func (d *domain) journalNew(dl queue.Delivery) uint64 {
 	w.request = seq
 	d.core.waits[seq] = w
 	d.undurable[seq] = true
-	if dl.Op.Class() == state.Emergency {
+	if dl.Op.Class() == state.Emergency && !dl.Aside {
 		d.awaitBarrier()
 	}
 	return seq
@@ -132,7 +136,7 @@ func (d *domain) accepted(seq uint64, err error) {
 		d.q.Durable(seq)
 		return
 	}
-	if err != nil && req.Op.Class() == state.Emergency {
+	if err != nil && req.Op.Class() == state.Emergency && req.Object != systemObject {
 		d.goWithoutJournal(seq)
 		return
 	}
@@ -158,6 +162,9 @@ func (d *domain) durable(seq uint64) {
 		return
 	}
 	d.core.notice(NoticeAccepted, d.cfg.ID, d.q, seq)
+	if req.Object == systemObject {
+		return // its parts overtake
+	}
 	switch req.Op.Class() {
 	case state.Emergency:
 		d.emergency(req)

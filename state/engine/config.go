@@ -17,6 +17,8 @@ type Config struct {
 	ResumeCycle   bool   // resumeCycle: finish a cycle whose off is proven after a restart
 	RetryAttempts uint32 // before anyone wrote RetryAttempts
 
+	System SystemMode // what chassis_system0 is
+
 	RebootCause state.RebootCause // of this boot; the zero value is POR
 
 	RestoreNotAfter       [state.RebootCauses]bool // the restore policy is not looked at after such a boot
@@ -70,6 +72,7 @@ type Times struct {
 	Read      time.Duration // a reading of the inputs
 	Poll      time.Duration // between two readings without a reason
 	Judge     time.Duration // inputs may contradict each other
+	Gather    time.Duration // a request to the whole machine takes all executors
 	OffGuard  time.Duration // after a power off: nobody else's job may apply power
 	Reboot    time.Duration // of the BMC, until it counts as not done
 	// RestoreSettle is how long power must read the same after a boot.
@@ -87,6 +90,7 @@ func DefaultTimes() Times {
 		Read:      time.Second,
 		Poll:      5 * time.Second,
 		Judge:     10 * time.Second,
+		Gather:    30 * time.Second,
 		OffGuard:  30 * time.Second,
 		Reboot:    10 * time.Minute,
 

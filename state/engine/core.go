@@ -26,6 +26,7 @@ type Core struct {
 
 	domains []*domain
 	bmc     bmc
+	system  system
 	waits   map[uint64]wait // by journal entry: who waits for it
 	voiding map[uint64]wait // likewise, given up and being marked void
 	unsaved []history.Entry // final statuses and values that the journal refused
@@ -106,6 +107,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.domain(ev.domain).barred(ev)
 	case rebootFailed:
 		c.bmc.failed(ev)
+	case systemReset:
+		c.systemWasReset(ev)
 	case Mask:
 		c.mask(ev)
 	case NMI:
@@ -139,15 +142,18 @@ func (c *Core) settle() {
 	if c.saveAt != 0 && c.now.Boot >= c.saveAt {
 		c.saveAgain()
 	}
+	c.advanceSystem()
 	for _, d := range c.domains {
 		d.advance()
 	}
+	c.advanceSystem()
 	c.bmc.advance()
 	for _, d := range c.domains {
 		calls := d.ready()
 		d.publish()
 		d.reply(calls)
 	}
+	c.publishSystem()
 	c.bmc.publish()
 	for _, r := range c.late {
 		c.emit(r)
@@ -165,7 +171,7 @@ func (c *Core) NextDeadline() time.Duration {
 	if c.saveAt != 0 {
 		next = min(next, c.saveAt)
 	}
-	return min(next, c.commitDue, c.bmc.nextDeadline())
+	return min(c.system.nextDeadline(next), c.commitDue, c.bmc.nextDeadline())
 }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }

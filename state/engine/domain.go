@@ -32,6 +32,7 @@ type domain struct {
 	// The executor. At most one of judging and run is set.
 	judging   *judging
 	run       *launch
+	parked    uint64        // head that could be launched and waits for other domains
 	preempt   uint64        // Chassis Off that takes over as soon as no pulse is asserted
 	barrierAt time.Duration // when that Off goes ahead without the journal; 0 = never
 	barrier   uint64        // request that went ahead of the journal and is not in it yet
@@ -191,6 +192,9 @@ func (d *domain) judgeHead() bool {
 	if d.refusedByBarrier(head) {
 		return true
 	}
+	if d.parked == head.Seq {
+		return false
+	}
 	if d.mustSettle(head) {
 		d.unjudge()
 		return false
@@ -311,6 +315,8 @@ func (d *domain) judged(agreed bool) {
 		d.finish(seq, state.Noop, "")
 	case v == state.VerdictInvalid:
 		d.finish(seq, state.Invalid, "it makes no sense while the power is off")
+	case d.core.system.holds(d, seq):
+		d.parked = seq
 	default:
 		d.launch(req, v, false, false)
 	}

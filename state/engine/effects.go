@@ -84,6 +84,13 @@ type (
 		seq   uint64
 	}
 
+	// systemResetEffect starts what resets the whole machine; a [systemReset]
+	// event answers.
+	systemResetEffect struct {
+		entry uint64
+		seq   uint64
+	}
+
 	// holdEffect holds an output at its idle level, or ends that; a [controlled]
 	// event answers.
 	holdEffect struct {
@@ -140,29 +147,30 @@ type (
 	}
 )
 
-func (replyEffect) isEffect()      {}
-func (probeEffect) isEffect()      {}
-func (pulseEffect) isEffect()      {}
-func (startEffect) isEffect()      {}
-func (abandonEffect) isEffect()    {}
-func (cancelJobsEffect) isEffect() {}
-func (releaseEffect) isEffect()    {}
-func (releaseAllEffect) isEffect() {}
-func (barrierEffect) isEffect()    {}
-func (voidEffect) isEffect()       {}
-func (rebootEffect) isEffect()     {}
-func (holdEffect) isEffect()       {}
-func (levelEffect) isEffect()      {}
-func (nmiEffect) isEffect()        {}
-func (publishPanel) isEffect()     {}
-func (publishHost) isEffect()      {}
-func (publishChassis) isEffect()   {}
-func (publishSystem) isEffect()    {}
-func (publishBMC) isEffect()       {}
-func (publishSchedule) isEffect()  {}
-func (publishQueue) isEffect()     {}
-func (publishRequest) isEffect()   {}
-func (removeRequest) isEffect()    {}
+func (replyEffect) isEffect()       {}
+func (probeEffect) isEffect()       {}
+func (pulseEffect) isEffect()       {}
+func (startEffect) isEffect()       {}
+func (abandonEffect) isEffect()     {}
+func (cancelJobsEffect) isEffect()  {}
+func (releaseEffect) isEffect()     {}
+func (releaseAllEffect) isEffect()  {}
+func (barrierEffect) isEffect()     {}
+func (voidEffect) isEffect()        {}
+func (rebootEffect) isEffect()      {}
+func (systemResetEffect) isEffect() {}
+func (holdEffect) isEffect()        {}
+func (levelEffect) isEffect()       {}
+func (nmiEffect) isEffect()         {}
+func (publishPanel) isEffect()      {}
+func (publishHost) isEffect()       {}
+func (publishChassis) isEffect()    {}
+func (publishSystem) isEffect()     {}
+func (publishBMC) isEffect()        {}
+func (publishSchedule) isEffect()   {}
+func (publishQueue) isEffect()      {}
+func (publishRequest) isEffect()    {}
+func (removeRequest) isEffect()     {}
 
 // The events that the engine makes itself. They implement [Event] beside the
 // calls of port.go.
@@ -214,6 +222,11 @@ type (
 		seq uint64
 		err error
 	}
+	// systemReset says that the job of a systemResetEffect has ended.
+	systemReset struct {
+		seq uint64
+		err error
+	}
 	// tick says that time has passed.
 	tick struct{}
 )
@@ -226,4 +239,5 @@ func (voided) isEvent()       {}
 func (acted) isEvent()        {}
 func (controlled) isEvent()   {}
 func (rebootFailed) isEvent() {}
+func (systemReset) isEvent()  {}
 func (tick) isEvent()         {}

@@ -60,6 +60,9 @@ type Edge struct {
 type Platform interface {
 	// Reboot starts a reboot of the BMC; hard does not wait for units to stop.
 	Reboot(ctx context.Context, hard bool) error
+	// ResetSystem starts chassis-system-reset.target and returns when its job has
+	// ended.
+	ResetSystem(ctx context.Context) error
 }
 
 // Options are what an [Engine] needs of the world.
@@ -301,6 +304,8 @@ func (e *Engine) carryOut(eff Effect) {
 		}
 	case rebootEffect:
 		e.reboot(eff)
+	case systemResetEffect:
+		e.resetSystem(eff)
 	case holdEffect:
 		e.workers.Go(func() { e.hold(eff) })
 	case levelEffect:
@@ -471,6 +476,18 @@ func (e *Engine) void(eff voidEffect) {
 		e.opts.Log.Error("requests that were refused could not be marked void", "err", err)
 	}
 	e.Post(voided(eff))
+}
+
+func (e *Engine) resetSystem(eff systemResetEffect) {
+	if err := e.commit.Durable(eff.entry).Covers(e.log, eff.entry); err != nil {
+		e.Post(systemReset{eff.seq, err})
+		return
+	}
+	e.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(e.ctx, e.core.cfg.Domains[0].Timings.JobTimeout)
+		defer cancel()
+		e.Post(systemReset{eff.seq, e.opts.Platform.ResetSystem(ctx)})
+	})
 }
 
 func (e *Engine) reboot(eff rebootEffect) {

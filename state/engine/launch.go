@@ -206,6 +206,7 @@ func (d *domain) journalStart() {
 func (d *domain) mayAct(request, entry uint64, err error) {
 	r := d.run
 	if r == nil || r.seq != request {
+		d.core.launchedTarget(request, entry, err)
 		return
 	}
 	r.needs--

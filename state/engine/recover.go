@@ -60,7 +60,10 @@ func (c *Core) find(id int) *domain {
 }
 
 func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
-	d.q.Restore(d.now(), r.Request, queue.Restored{Age: age})
+	d.q.Restore(d.now(), r.Request, queue.Restored{Age: age, Aside: r.Object == systemObject})
+	if d.recoverSystem(r, sameBoot) {
+		return
+	}
 	if r.Launched && r.Status.Final() {
 		d.keepObject(r.Seq)
 	}

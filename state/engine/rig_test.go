@@ -42,6 +42,8 @@ type rig struct {
 	edges  []powerEdge
 	split  int // so many settled readings contradict themselves
 
+	intercept func(Effect) bool // takes effects that are not the board's
+
 	// What was shown.
 	host     []state.Host
 	chassis  []state.Chassis
@@ -203,6 +205,9 @@ func (r *rig) stepOnce(ev Event) {
 }
 
 func (r *rig) carryOut(e Effect) {
+	if r.intercept != nil && r.intercept(e) {
+		return
+	}
 	r.lifeEffect(e)
 	switch e := e.(type) {
 	case replyEffect:

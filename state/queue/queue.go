@@ -231,7 +231,7 @@ func (q *Queue) room(now state.Instant, d *Delivery) Answer {
 		evicted, _ := q.makeRoom(now, d.Key.UID)
 		return Answer{Evicted: evicted}
 	}
-	if !q.cfg.Policy.Queues() && q.last != nil {
+	if !q.cfg.Policy.Queues() && q.occupied(d) {
 		return Answer{Outcome: Busy, Text: "a transition is under way and the policy " + q.cfg.Policy.String() +
 			" does not queue: repeat when it has ended"}
 	}
@@ -244,6 +244,16 @@ func (q *Queue) room(now state.Instant, d *Delivery) Answer {
 			q.cfg.RepeatWindow.String() + ": repeat later"}
 	}
 	return Answer{Evicted: evicted}
+}
+
+// occupied reports whether a request is unfinished, not counting the one that d
+// is a child of.
+func (q *Queue) occupied(d *Delivery) bool {
+	r := q.last
+	if r != nil && r.seq == d.Parent {
+		r = r.live.prev
+	}
+	return r != nil
 }
 
 // overBound returns the text of the refusal where d goes beyond a bound.

@@ -55,6 +55,8 @@ type Config struct {
 	NoWarmReboot bool             // systemd: both warm reboots go through power off ("reboot")
 	JobTimeout   time.Duration    // of a systemd job that a transition waits for
 
+	System System // what chassis_system0 is
+
 	Settings     Settings      // who keeps the settings objects
 	SettingsWait time.Duration // that an absent settings daemon is waited for, with SettingsAuto
 
@@ -71,6 +73,18 @@ type Config struct {
 
 	Simulate Simulate // the virtual chassis of --simulate
 }
+
+// System says what chassis_system0 is.
+type System uint8
+
+// What it can be.
+const (
+	SystemNone      System = iota // there is no such object
+	SystemAggregate               // all chassis together
+	SystemTarget                  // its PowerCycle starts chassis-system-reset.target
+)
+
+var systemNames = []string{"none", "aggregate", "target"}
 
 // Settings says who keeps the settings objects.
 type Settings uint8

@@ -51,6 +51,7 @@ func (c *Config) keys() []key {
 		{"offGuard", duration(&c.OffGuard, 0, maxTimeout)},
 		{"warmReboot", choice(&c.NoWarmReboot, "target", "reboot")},
 		{"jobTimeout", timeout(&c.JobTimeout)},
+		{"chassisSystem", word(&c.System, systemNames)},
 		{"settings", word(&c.Settings, settingsNames)},
 		{"settingsWait", duration(&c.SettingsWait, 0, maxTimeout)},
 		{"restoreSettle", duration(&c.RestoreSettle, 0, time.Hour)},
