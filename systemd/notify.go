@@ -21,6 +21,7 @@ const notifyTimeout = 200 * time.Millisecond
 // concurrent use.
 type Notifier struct {
 	socket   string // "" = nobody listens
+	keeps    bool
 	watchdog time.Duration
 	files    []*os.File
 }
@@ -35,8 +36,14 @@ func NewNotifier() *Notifier {
 		socket:   os.Getenv("NOTIFY_SOCKET"),
 		watchdog: interval,
 		files:    passedFiles(),
+		keeps:    os.Getenv("FDSTORE") != "",
 	}
 }
+
+// KeepsFiles reports whether systemd, as far as it tells, keeps stored descriptors
+// while the service is stopped. Before version 254, which sets $FDSTORE, it keeps
+// them over a restart only.
+func (n *Notifier) KeepsFiles() bool { return n.socket != "" && n.keeps }
 
 // Ready says that start-up is finished and the names are owned.
 func (n *Notifier) Ready(status string) error {

@@ -48,6 +48,16 @@ func listen(t *testing.T) func() (string, []*os.File) {
 	}
 }
 
+// systemd says so from version 254 on.
+func TestKeepsFiles(t *testing.T) {
+	listen(t)
+	assert.False(t, systemd.NewNotifier().KeepsFiles())
+	t.Setenv("FDSTORE", "64")
+	assert.True(t, systemd.NewNotifier().KeepsFiles())
+	t.Setenv("NOTIFY_SOCKET", "")
+	assert.False(t, systemd.NewNotifier().KeepsFiles())
+}
+
 func TestNotifyMessages(t *testing.T) {
 	next := listen(t)
 	t.Setenv("WATCHDOG_USEC", "20000000")

@@ -98,6 +98,22 @@ func withoutHalfSIO(pc *powerconfig.Config, log *slog.Logger) {
 	}
 }
 
+// sayLevels says at a stop which level-type outputs may lose their level: theirs
+// are the descriptors that systemd does not keep (DESIGN.md P6).
+func (m *machine) sayLevels(log *slog.Logger) {
+	if m.notify.KeepsFiles() {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.power)) {
+		for _, l := range linesOf(m.power[id]) {
+			if l.Level {
+				log.Warn("a level-type output may lose its level while the daemon is stopped, unless its controller holds a released line: systemd before 254 does not keep its descriptor",
+					"domain", id, "signal", l.Signal, "chip", l.Chip, "line", l.Name)
+			}
+		}
+	}
+}
+
 // powerOnOf returns a board's power-on sequence, and the inputs that it waits
 // for by their numbers.
 func powerOnOf(pc *powerconfig.Config) (acts []sequence.Action, awaits []string) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/sequence"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 const mandatory = `{"Name": "PowerOut", "LineName": "POWER_OUT", "Type": "GPIO", "Polarity": "ActiveLow", "idle": "hold", "drive": "open-drain"},
@@ -106,4 +108,21 @@ func TestHalfASIOIsNone(t *testing.T) {
 	pc = parse(t, mandatory+half+`, {"Name": "SioOnControl", "LineName": "SIO_ONCONTROL", "Type": "GPIO", "Polarity": "ActiveLow"}`, "")
 	withoutHalfSIO(pc, slog.New(slog.DiscardHandler))
 	assert.Contains(t, pc.Signals, "SioPowerGood")
+}
+
+// A plain stop says which outputs systemd does not keep (DESIGN.md P6).
+func TestStopSaysWhichLevelsMayBeLost(t *testing.T) {
+	said := func(fdstore string) string {
+		t.Setenv("NOTIFY_SOCKET", "/nowhere")
+		t.Setenv("FDSTORE", fdstore)
+		m := &machine{notify: systemd.NewNotifier(), power: map[int]*powerconfig.Config{0: parse(t, mandatory+`,
+			{"Name": "SlotPower", "LineName": "SLOT", "Type": "GPIO", "Polarity": "ActiveHigh"}`, "")}}
+		var log bytes.Buffer
+		m.sayLevels(slog.New(slog.NewTextHandler(&log, nil)))
+		return log.String()
+	}
+	assert.Contains(t, said(""), "may lose its level while the daemon is stopped")
+	assert.Contains(t, said(""), "signal=SlotPower chip=\"\" line=SLOT")
+	assert.NotContains(t, said(""), "ResetOut", "a pulse line has nothing to lose")
+	assert.Empty(t, said("64"))
 }

@@ -196,6 +196,7 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *
 		}
 	}
 	tell(m.notify.Stopping("stopping"), log)
+	m.sayLevels(log)
 	cancel()
 	others.Wait()
 	err = errors.Join(err, <-ended, server.Close())
