@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/props"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Backend takes what clients ask for. Calls come from several goroutines, but
@@ -50,7 +50,7 @@ type Options struct {
 	Faults         func(FaultCall)
 	// AllowedUIDs may write and call methods, beside root and our own uid.
 	AllowedUIDs []uint32
-	// Logger gets what no client can be told. Nil means slog.Default().
+	// Logger gets what no client can be told. Nil means nobody.
 	Logger *slog.Logger
 }
 
@@ -101,7 +101,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		done:     make(chan struct{}),
 	}
 	if s.log == nil {
-		s.log = slog.Default()
+		s.log = slog.New(slog.DiscardHandler)
 	}
 	if err := errors.Join(s.addStates(), s.addPanels(), s.addQueues(), s.addFaults()); err != nil {
 		return nil, err

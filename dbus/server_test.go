@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,7 +133,7 @@ func (f *fixture) server(t *testing.T, ctx context.Context) *dbus.Server {
 	srv, err := dbus.New(ctx, dbus.Options{
 		Address: f.bus.Address, Backend: f.backend,
 		Hosts: []int{0, 1}, Chassis: []int{0, 1}, Domains: []int{0, 1},
-		Logger: slog.New(slog.NewTextHandler(f.log, nil)),
+		Logger: slog.New(slog.NewTextHandler(f.log, slog.LevelInfo)),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, srv.Close()) })

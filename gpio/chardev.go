@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sort"
 	"sync"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // firstRound is how long OpenChardev waits for the lines before it leaves them

@@ -2,7 +2,6 @@ package gpio
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/warthog618/go-gpiocdev/uapi"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 const patience = 10 * time.Second

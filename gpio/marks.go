@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bmcstate/bmcstate/state/jsonpos"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Kinds of boards in a mark.

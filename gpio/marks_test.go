@@ -3,7 +3,6 @@ package gpio_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // victimEnv makes the test binary a process that opens the board in this

@@ -3,9 +3,10 @@ package gpio
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // driver moves outputs. Each call may hang; there is at most one at a time per

@@ -3,7 +3,6 @@ package gpio
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/warthog618/go-gpiocdev/uapi"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 func TestEventsCoalesce(t *testing.T) {
@@ -179,7 +180,7 @@ func TestAMarkThatStaysSpoilsNoPulse(t *testing.T) {
 			}
 		}
 		var log strings.Builder
-		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse}, func(Event) {}, slog.New(slog.NewTextHandler(&log, nil)))
+		o := newOutputs(d, newMarks(dir), hook, map[string]signalKind{PowerOut: kindPulse}, func(Event) {}, slog.New(slog.NewTextHandler(&log, slog.LevelInfo)))
 		require.NoError(t, o.pulse(t.Context(), PowerOut, 10*ms, false))
 		require.Len(t, d.moves, 2)
 		require.Contains(t, log.String(), "mark")

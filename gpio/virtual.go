@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"slices"
 	"sort"
 	"sync"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // VirtualOptions says which simulated board to open, and how.

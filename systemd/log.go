@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Attribute keys with a journal field of their own. Any other key becomes
-// BMCSTATE_ and the key in upper case; groups are joined with "_".
+// BMCSTATE_ and the key in upper case.
 const (
 	LogMessageID  = "message_id"         // MESSAGE_ID: one of the Msg… constants
 	LogRequest    = "request"            // BMCSTATE_REQUEST: client id and request id
@@ -54,10 +54,8 @@ type LogOptions struct {
 // when the process's stderr is connected to it, else text to stderr. Records
 // are handed to a goroutine of its own; [LogHandler.Close] waits for it.
 type LogHandler struct {
-	sink   *logSink
-	level  slog.Level
-	prefix string // of groups, with "." at the end
-	attrs  []slog.Attr
+	sink  *logSink
+	level slog.Level
 }
 
 var _ slog.Handler = (*LogHandler)(nil)
@@ -68,9 +66,9 @@ func NewLogHandler(o LogOptions) *LogHandler {
 		o.Fallback = os.Stderr
 	}
 	s := &logSink{
-		records: make(chan logRecord, logQueue),
+		records: make(chan slog.Record, logQueue),
 		done:    make(chan struct{}),
-		text:    slog.NewTextHandler(o.Fallback, &slog.HandlerOptions{Level: o.Level}),
+		text:    slog.NewTextHandler(o.Fallback, o.Level),
 		raw:     o.Fallback,
 	}
 	s.journal = stderrIsJournal()
@@ -83,33 +81,8 @@ func (h *LogHandler) Enabled(_ context.Context, l slog.Level) bool { return l >=
 
 // Handle queues the record. It never blocks and never fails.
 func (h *LogHandler) Handle(_ context.Context, r slog.Record) error {
-	attrs := slices.Clone(h.attrs)
-	r.Attrs(func(a slog.Attr) bool {
-		attrs = flatten(attrs, h.prefix, a)
-		return true
-	})
-	h.sink.put(logRecord{time: r.Time, level: r.Level, message: r.Message, attrs: attrs})
+	h.sink.put(r)
 	return nil
-}
-
-// WithAttrs returns a handler that adds attrs to every record.
-func (h *LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	c := *h
-	c.attrs = slices.Clone(h.attrs)
-	for _, a := range attrs {
-		c.attrs = flatten(c.attrs, h.prefix, a)
-	}
-	return &c
-}
-
-// WithGroup returns a handler that puts later attributes under name.
-func (h *LogHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
-	c := *h
-	c.prefix = h.prefix + name + "."
-	return &c
 }
 
 // Close writes what is queued, waiting at most until ctx ends, and stops. What
@@ -124,35 +97,9 @@ func (h *LogHandler) Close(ctx context.Context) error {
 	}
 }
 
-// flatten appends a with its groups resolved. Values are rendered at once: the
-// caller may change them after logging.
-func flatten(into []slog.Attr, prefix string, a slog.Attr) []slog.Attr {
-	v := a.Value.Resolve()
-	if v.Kind() == slog.KindGroup {
-		if a.Key != "" {
-			prefix += a.Key + "."
-		}
-		for _, inner := range v.Group() {
-			into = flatten(into, prefix, inner)
-		}
-		return into
-	}
-	if a.Key == "" {
-		return into
-	}
-	return append(into, slog.String(prefix+a.Key, v.String()))
-}
-
-type logRecord struct {
-	time    time.Time
-	level   slog.Level
-	message string
-	attrs   []slog.Attr // flat, all strings
-}
-
-// logSink is shared by a handler and those derived from it.
+// logSink is a handler's goroutine and what it shares with it.
 type logSink struct {
-	records chan logRecord
+	records chan slog.Record
 	done    chan struct{}
 	text    slog.Handler
 	raw     io.Writer
@@ -163,7 +110,7 @@ type logSink struct {
 	dropped int
 }
 
-func (s *logSink) put(r logRecord) {
+func (s *logSink) put(r slog.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -194,30 +141,31 @@ func (s *logSink) run() {
 		s.dropped = 0
 		s.mu.Unlock()
 		if dropped > 0 {
-			s.write(logRecord{time: time.Now(), level: slog.LevelWarn,
-				message: "log records were dropped because the log was not read fast enough",
-				attrs:   []slog.Attr{slog.String("dropped", fmt.Sprint(dropped))}})
+			s.write(slog.Record{Time: time.Now(), Level: slog.LevelWarn,
+				Message: "log records were dropped because the log was not read fast enough",
+				Attrs:   []slog.Attr{slog.Int("dropped", dropped)}})
 		}
 	}
 }
 
-func (s *logSink) write(r logRecord) {
+func (s *logSink) write(r slog.Record) {
 	if s.journal {
-		priority := priorityOf(r.level)
-		if journal.Send(r.line(), priority, r.fields()) == nil {
+		priority := priorityOf(r.Level)
+		if journal.Send(lineOf(r), priority, fieldsOf(r)) == nil {
 			return
 		}
 		// stderr goes to the journal too, as a stream with a level in front.
-		fmt.Fprintf(s.raw, "<%d>%s\n", priority, strings.ReplaceAll(r.line(), "\n", " "))
+		fmt.Fprintf(s.raw, "<%d>%s\n", priority, strings.ReplaceAll(lineOf(r), "\n", " "))
 		return
 	}
-	out := slog.NewRecord(r.time, r.level, r.message, 0)
-	for _, a := range r.attrs {
+	var shown []slog.Attr
+	for _, a := range r.Attrs {
 		if a.Key != LogMessageID {
-			out.AddAttrs(a)
+			shown = append(shown, a)
 		}
 	}
-	_ = s.text.Handle(context.Background(), out) // there is nowhere to report it
+	r.Attrs = shown
+	_ = s.text.Handle(context.Background(), r) // there is nowhere to report it
 }
 
 func priorityOf(l slog.Level) journal.Priority {
@@ -233,28 +181,22 @@ func priorityOf(l slog.Level) journal.Priority {
 	}
 }
 
-// line is MESSAGE: what journalctl shows by itself, so the attributes are in it.
-func (r logRecord) line() string {
-	var b strings.Builder
-	b.WriteString(r.message)
-	for _, a := range r.attrs {
-		if a.Key == LogMessageID {
-			continue
+// lineOf is MESSAGE: what journalctl shows by itself, so the attributes are in it.
+func lineOf(r slog.Record) string {
+	line := r.Message
+	for _, a := range r.Attrs {
+		if a.Key != LogMessageID {
+			line += " " + a.Key + "=" + slog.Quoted(a.Value)
 		}
-		value := a.Value.String()
-		if value == "" || strings.ContainsAny(value, " \t\n\"=") {
-			value = fmt.Sprintf("%q", value)
-		}
-		fmt.Fprintf(&b, " %s=%s", a.Key, value)
 	}
-	return b.String()
+	return line
 }
 
-func (r logRecord) fields() map[string]string {
-	f := make(map[string]string, len(r.attrs)+1)
+func fieldsOf(r slog.Record) map[string]string {
+	f := make(map[string]string, len(r.Attrs)+1)
 	f["SYSLOG_IDENTIFIER"] = "bmcstated"
-	for _, a := range r.attrs {
-		f[fieldName(a.Key)] = a.Value.String()
+	for _, a := range r.Attrs {
+		f[fieldName(a.Key)] = a.Value
 	}
 	return f
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 
@@ -19,16 +19,15 @@ func TestLogFallsBackToText(t *testing.T) {
 	t.Setenv("JOURNAL_STREAM", "")
 	var out bytes.Buffer
 	h := systemd.NewLogHandler(systemd.LogOptions{Fallback: &out})
-	log := slog.New(h).With(systemd.LogDomain, 0).WithGroup("g")
-	log.Info("launched", systemd.LogMessageID, systemd.MsgLaunched, "a", 1, "e", errors.New("x y"),
-		slog.Group("in", "k", true))
+	log := slog.New(h).With(systemd.LogDomain, 0)
+	log.Info("launched", systemd.LogMessageID, systemd.MsgLaunched, "a", 1, "e", errors.New("x y"))
 	log.Debug("hidden")
 	require.NoError(t, h.Close(t.Context()))
 	log.Info("too late")
 	line := out.String()
 	assert.Equal(t, 1, strings.Count(line, "\n"))
 	assert.Contains(t, line, `level=INFO msg=launched domain=0`)
-	assert.Contains(t, line, `g.a=1 g.e="x y" g.in.k=true`)
+	assert.Contains(t, line, `domain=0 a=1 e="x y"`)
 	assert.NotContains(t, line, "too late")
 }
 

@@ -3,9 +3,10 @@ package systemd
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // The defaults of [Options].

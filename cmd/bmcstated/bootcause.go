@@ -1,13 +1,13 @@
 package main
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // The bits of a watchdog's boot status (linux/watchdog.h) that name a cause.

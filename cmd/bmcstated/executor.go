@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/sequence"
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 

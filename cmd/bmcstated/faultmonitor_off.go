@@ -4,11 +4,11 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/dbus"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // faultMonitor is nothing in a daemon that is built without -tags faults.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 

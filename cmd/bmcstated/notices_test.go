@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 
@@ -25,10 +25,9 @@ func (c *capture) Enabled(context.Context, slog.Level) bool { return true }
 
 func (c *capture) Handle(_ context.Context, r slog.Record) error {
 	c.level, c.text, c.fields = r.Level, r.Message, map[string]string{}
-	r.Attrs(func(a slog.Attr) bool {
-		c.fields[a.Key] = a.Value.String()
-		return true
-	})
+	for _, a := range r.Attrs {
+		c.fields[a.Key] = a.Value
+	}
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/sequence"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // openReal opens the board of every domain whose host has a file of

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/sequence"
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 
@@ -118,7 +118,7 @@ func TestStopSaysWhichLevelsMayBeLost(t *testing.T) {
 		m := &machine{notify: systemd.NewNotifier(), power: map[int]*powerconfig.Config{0: parse(t, mandatory+`,
 			{"Name": "SlotPower", "LineName": "SLOT", "Type": "GPIO", "Polarity": "ActiveHigh"}`, "")}}
 		var log bytes.Buffer
-		m.sayLevels(slog.New(slog.NewTextHandler(&log, nil)))
+		m.sayLevels(slog.New(slog.NewTextHandler(&log, slog.LevelInfo)))
 		return log.String()
 	}
 	assert.Contains(t, said(""), "may lose its level while the daemon is stopped")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,7 +52,7 @@ func (d *daemon) restart(bus *dbustest.Bus) {
 	var err error
 	d.server, err = dbus.New(context.Background(), dbus.Options{
 		Address: bus.Address, Backend: d, Hosts: []int{0}, Chassis: []int{0}, Domains: []int{0},
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, slog.LevelInfo)),
 	})
 	require.NoError(d.t, err)
 	require.NoError(d.t, d.server.Start(d.t.Context()))

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Property is one input.

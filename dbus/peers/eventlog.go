@@ -1,13 +1,14 @@
 package peers
 
 import (
-	"log/slog"
 	"os"
 	"strconv"
 	"sync"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Entry is one for the BMC's event log.

@@ -3,13 +3,14 @@ package peers
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"strconv"
 	"sync"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 const (

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Mode says who keeps the settings objects (DESIGN.md §9, S50).

@@ -3,7 +3,6 @@ package props
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +11,15 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 var pacedInterface = &Interface{Name: "test.P", Properties: []Property{{Name: "Count", Type: "t", Paced: true}}}
 
 // A value that has gone back before it was its time is not signalled.
 func TestPacedValueThatWentBack(t *testing.T) {
-	s := New(Options{Pace: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s := New(Options{Pace: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, slog.LevelInfo))})
 	defer s.Close()
 	o, err := s.Add("/p", Impl{Interface: pacedInterface, Values: []any{uint64(0)}})
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/bmcstate/bmcstate/dbus/dbustest"
 	"github.com/bmcstate/bmcstate/dbus/props"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,7 +91,7 @@ func (f *fixture) build(t *testing.T, change ...func(*props.Options, *props.Serv
 	t.Helper()
 	o := props.Options{
 		Names: []string{name}, Managers: []godbus.ObjectPath{root},
-		Logger: slog.New(slog.NewTextHandler(f.log, nil)),
+		Logger: slog.New(slog.NewTextHandler(f.log, slog.LevelInfo)),
 	}
 	for _, c := range change {
 		c(&o, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // closeGrace is how long [Service.Close] lets the bus take what is queued.
@@ -38,7 +39,7 @@ type Options struct {
 	// Pace is the least time between two signals of a paced property. Zero
 	// means one second.
 	Pace time.Duration
-	// Logger gets what no client can be told. Nil means slog.Default().
+	// Logger gets what no client can be told. Nil means nobody.
 	Logger *slog.Logger
 }
 
@@ -94,7 +95,7 @@ func New(o Options) *Service {
 		s.pace = time.Second
 	}
 	if s.log == nil {
-		s.log = slog.Default()
+		s.log = slog.New(slog.DiscardHandler)
 	}
 	// A missing machine id is told to who asks for it.
 	id, _ := os.ReadFile("/etc/machine-id")

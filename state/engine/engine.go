@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Board is a domain's hardware. Every method obeys its context's deadline even

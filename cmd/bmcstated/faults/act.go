@@ -2,10 +2,10 @@ package faults
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state/monitor"
+	"github.com/bmcstate/bmcstate/state/slog"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/bmcstated/faults"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/monitor"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

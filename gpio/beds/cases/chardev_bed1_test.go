@@ -4,7 +4,6 @@ package cases
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"os/exec"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // within is a bound for things that take milliseconds: the machine is emulated,
