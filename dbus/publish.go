@@ -1,6 +1,8 @@
 package dbus
 
 import (
+	"runtime"
+
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/dbus/props"
 	"github.com/bmcstate/bmcstate/state"
@@ -82,14 +84,19 @@ func hostChanges(h state.Host) []props.Change {
 	}
 }
 
-func chassisChanges(c state.Chassis) []props.Change {
+// systemChanges begins with what clients wait for, as phosphor-state-manager
+// does. Whoever reads the rest at that signal finds it changed already.
+func systemChanges(c state.Chassis) []props.Change {
 	return []props.Change{
-		{Interface: openbmc.IfacePowerOnHours, Property: "POHCounter", Value: c.POHCounter},
+		{Interface: openbmc.IfaceChassis, Property: "CurrentPowerState", Value: openbmc.PowerState.String(c.Current)},
 		{Interface: openbmc.IfaceChassis, Property: "CurrentPowerStatus", Value: openbmc.PowerStatus.String(c.Status)},
 		{Interface: openbmc.IfaceChassis, Property: "LastStateChangeTime", Value: c.LastStateChange},
 		{Interface: openbmc.IfaceChassis, Property: "RequestedPowerTransition", Value: openbmc.ChassisTransition.String(c.Requested)},
-		{Interface: openbmc.IfaceChassis, Property: "CurrentPowerState", Value: openbmc.PowerState.String(c.Current)},
 	}
+}
+
+func chassisChanges(c state.Chassis) []props.Change {
+	return append(systemChanges(c), props.Change{Interface: openbmc.IfacePowerOnHours, Property: "POHCounter", Value: c.POHCounter})
 }
 
 func bmcChanges(b state.BMC) []props.Change {
@@ -130,14 +137,17 @@ func (s *Server) PublishHost(index int, h state.Host) {
 	s.publish(state.Object{Kind: state.KindHost, Index: index}, hostChanges(h))
 }
 
-// PublishChassis implements engine.Publisher.
+// PublishChassis implements engine.Publisher. Where there is one core, the
+// connections of all else that is published with it would be written first: it
+// lets the chassis's go ahead.
 func (s *Server) PublishChassis(index int, c state.Chassis) {
 	s.publish(state.Object{Kind: state.KindChassis, Index: index}, chassisChanges(c))
+	runtime.Gosched()
 }
 
 // PublishSystem implements engine.Publisher.
 func (s *Server) PublishSystem(index int, c state.Chassis) {
-	s.publish(state.Object{Kind: state.KindSystem, Index: index}, chassisChanges(c)[1:]) // it counts no hours
+	s.publish(state.Object{Kind: state.KindSystem, Index: index}, systemChanges(c))
 }
 
 // PublishBMC implements engine.Publisher.
