@@ -53,6 +53,7 @@ const (
 	VerdictSlotOn                      // supply the slot
 	VerdictSlotOff                     // take the slot's supply away, whatever runs on it
 	VerdictSlotCycle                   // both
+	VerdictTakeBack                    // power is off: take back what a power-on sequence has set
 )
 
 var verdictNames = [...]string{
@@ -60,6 +61,7 @@ var verdictNames = [...]string{
 	VerdictGracefulOff: "graceful off", VerdictPowerOff: "power off", VerdictCutPower: "cut power",
 	VerdictReboot: "reboot", VerdictPowerCycle: "power cycle", VerdictGracefulWarm: "graceful warm reboot",
 	VerdictReset: "reset", VerdictSlotOn: "slot on", VerdictSlotOff: "slot off", VerdictSlotCycle: "slot cycle",
+	VerdictTakeBack: "take back",
 }
 
 // String returns a short name of the verdict.
@@ -97,7 +99,9 @@ func JudgeSlot(op Operation, on, onWhenOff bool) Verdict {
 }
 
 // Cuts reports whether the verdict takes power away at once, and nothing else.
-func (v Verdict) Cuts() bool { return v == VerdictCutPower || v == VerdictSlotOff }
+func (v Verdict) Cuts() bool {
+	return v == VerdictCutPower || v == VerdictSlotOff || v == VerdictTakeBack
+}
 
 // Judge decides what a host or chassis operation leads to when it leaves the
 // queue (DESIGN.md §3.2). With onWhenOff a passage asked of a host that is off

@@ -35,6 +35,7 @@ type Levels struct {
 
 	PowerOut Level // of a level-type output: what it is driven to
 	Slot     Level // of SlotPower, likewise
+	Applied  Level // on while an output that a power-on sequence sets stands as set
 
 	// Inputs and InputsKnown are what the further inputs show that a board's
 	// power-on sequence waits for, a bit each; see [Levels.Input].

@@ -8,12 +8,14 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
+	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
 // board shows a gpio.Board to the engine, in the engine's terms.
 type board struct {
 	gpio.Board
-	awaits []string // inputs that a power-on sequence waits for, by number
+	awaits []string        // inputs that a power-on sequence waits for, by number
+	sets   map[string]bool // outputs that it sets, and to what first
 	edges  chan engine.Edge
 	stop   chan struct{}
 	ended  chan struct{}
@@ -22,10 +24,20 @@ type board struct {
 var _ engine.Board = (*board)(nil)
 
 // newBoard starts to pass the board's events on, until Close.
-func newBoard(b gpio.Board, awaits []string) *board {
-	a := &board{Board: b, awaits: awaits, edges: make(chan engine.Edge, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+func newBoard(b gpio.Board, acts []sequence.Action, awaits []string) *board {
+	a := &board{Board: b, awaits: awaits, sets: firstSets(acts), edges: make(chan engine.Edge, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	go a.pass()
 	return a
+}
+
+func firstSets(acts []sequence.Action) map[string]bool {
+	sets := map[string]bool{}
+	for _, a := range acts {
+		if _, known := sets[a.Signal]; a.Kind == sequence.ActionSet && !known {
+			sets[a.Signal] = a.On
+		}
+	}
+	return sets
 }
 
 func (b *board) pass() {
@@ -65,6 +77,7 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 		PlatformReset: level(all, gpio.PlatformReset),
 		PowerOut:      level(all, gpio.PowerOut),
 		Slot:          level(all, gpio.SlotPower),
+		Applied:       b.applied(all),
 	}
 	for b, signal := range buttonSignals {
 		l.Pressed[b] = level(all, signal)
@@ -79,6 +92,23 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 	}
 	err = errors.Join(err, all[gpio.PowerOk].Err, all[gpio.SioPowerGood].Err)
 	return l, all.Agreed(gpio.PowerOk, gpio.SioPowerGood), err
+}
+
+// applied says whether an output stands as the power-on sequence first sets it.
+// To take a sequence back is to set each to the opposite of that.
+func (b *board) applied(all gpio.Levels) state.Level {
+	applied := state.LevelAbsent
+	for signal, on := range b.sets {
+		switch l := all[signal]; {
+		case !l.Known:
+			applied = max(applied, state.LevelUnknown)
+		case l.Asserted == on:
+			return state.LevelOn
+		default:
+			applied = max(applied, state.LevelOff)
+		}
+	}
+	return applied
 }
 
 var buttonSignals = [state.Buttons]string{

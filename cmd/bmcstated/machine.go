@@ -86,7 +86,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 			return nil, err
 		}
 		m.signals[d.id] = virtualSignals(cfg)
-		b := newBoard(v, nil)
+		b := newBoard(v, nil, nil)
 		m.boards[d.id] = b
 		m.closers = append(m.closers, b.Close)
 	}

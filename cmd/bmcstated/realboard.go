@@ -46,8 +46,8 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, notes *not
 			notes.undriven(host, err)
 			continue
 		}
-		_, awaits := powerOnOf(pc)
-		b := newBoard(withProperties(c, pc, log), awaits)
+		acts, awaits := powerOnOf(pc)
+		b := newBoard(withProperties(c, pc, log), acts, awaits)
 		m.boards[d.id], m.power[d.id] = b, pc
 		m.signals[d.id] = map[string]bool{}
 		for name := range pc.Signals {

@@ -12,6 +12,7 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/sequence"
 	"github.com/bmcstate/bmcstate/state/slog"
@@ -125,4 +126,25 @@ func TestStopSaysWhichLevelsMayBeLost(t *testing.T) {
 	assert.Contains(t, said(""), "signal=SlotPower chip=\"\" line=SLOT")
 	assert.NotContains(t, said(""), "ResetOut", "a pulse line has nothing to lose")
 	assert.Empty(t, said("64"))
+}
+
+// What stands of a sequence is told from the outputs themselves, so that another
+// daemon can take it back.
+func TestAppliedByASequence(t *testing.T) {
+	b := board{sets: firstSets([]sequence.Action{
+		{Kind: sequence.ActionSet, Signal: "RailEn", On: true},
+		{Kind: sequence.ActionSet, Signal: "HoldReset", On: true},
+		{Kind: sequence.ActionDelay, Time: 1},
+		{Kind: sequence.ActionSet, Signal: "HoldReset", On: false},
+		{Kind: sequence.ActionPulse, Signal: "PowerOut", Time: 1},
+	})}
+	read := func(rail, reset, known bool) gpio.Levels {
+		return gpio.Levels{"RailEn": {Asserted: rail, Known: known}, "HoldReset": {Asserted: reset, Known: true}}
+	}
+	assert.Equal(t, state.LevelOff, b.applied(read(false, false, true)))
+	assert.Equal(t, state.LevelOn, b.applied(read(true, false, true)))
+	assert.Equal(t, state.LevelOn, b.applied(read(false, true, false)), "in the middle")
+	assert.Equal(t, state.LevelOff, b.applied(read(false, false, false)))
+	assert.Equal(t, state.LevelUnknown, b.applied(nil))
+	assert.Equal(t, state.LevelAbsent, (&board{}).applied(nil))
 }

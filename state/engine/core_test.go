@@ -511,3 +511,15 @@ func TestAttempts(t *testing.T) {
 	r.pass(time.Minute)
 	require.Equal(t, uint32(2), left(), "a fresh Host On from outside refills first")
 }
+
+// A host that nobody drives gives the core nothing to do: the rig notices a core
+// that wants to be woken again and again.
+func TestAHostThatIsNotDrivenIsLeftAlone(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Domains[0].Driven = false })
+	r.pass(time.Hour)
+	require.Greater(t, r.core.NextDeadline(), r.now.Boot)
+	p := r.write(state.HostOn)
+	r.pass(time.Minute)
+	require.Equal(t, state.Failed, r.status(p.answer.Seq))
+	require.Greater(t, r.core.NextDeadline(), r.now.Boot)
+}

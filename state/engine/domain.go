@@ -262,10 +262,16 @@ func (d *domain) verdict(req state.Request) state.Verdict {
 		return state.JudgeSlot(req.Op, d.levels.Slot == state.LevelOn, d.core.cfg.RebootWhenOff)
 	}
 	v := state.Judge(req.Op, d.column(), d.core.cfg.RebootWhenOff || req.Internal())
-	if v == state.VerdictNoop && !req.Op.Raising() && d.levels.PowerOut == state.LevelOn {
+	switch {
+	case v != state.VerdictNoop || req.Op.Raising():
+		return v
+	case d.levels.PowerOut == state.LevelOn:
 		return state.VerdictCutPower // held on without power, as after a fault: it may come back at any time
+	case d.levels.Applied == state.LevelOn:
+		return state.VerdictTakeBack // a sequence that was overtaken has left it
+	default:
+		return v
 	}
-	return v
 }
 
 // mayComeUp reports whether power that is off may come up by what we did: a
@@ -352,7 +358,10 @@ func (d *domain) journalStatus(seq uint64) {
 
 // nextDeadline returns the boot clock of the domain's next tick.
 func (d *domain) nextDeadline() time.Duration {
-	next := d.sentRead + d.core.cfg.Times.Poll
+	next := time.Duration(math.MaxInt64)
+	if d.cfg.Driven {
+		next = d.sentRead + d.core.cfg.Times.Poll
+	}
 	at := func(t time.Duration) {
 		if t != 0 {
 			next = min(next, t)

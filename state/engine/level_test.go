@@ -263,6 +263,32 @@ func TestRestartInAPowerOnSequence(t *testing.T) {
 	require.Contains(t, r.reason(p.answer.Seq), "in the middle of the power-on sequence")
 	require.Equal(t, []string{"RailEn true"}, r.sets)
 	require.Empty(t, r.presses())
+
+	p = r.submit("c", "2", state.HostOff)
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(p.answer.Seq), r.reason(p.answer.Seq))
+	require.Equal(t, []string{"RailEn true", "HoldReset true", "RailEn false"}, r.sets, "an Off takes back what was left")
+	p = r.submit("c", "3", state.HostOff)
+	r.pass(time.Second)
+	require.Equal(t, state.Noop, r.status(p.answer.Seq))
+}
+
+// An Off that overtakes a power-on sequence takes back what that has set, though
+// there is no power yet.
+func TestChassisOffInAPowerOnSequence(t *testing.T) {
+	r := newRig(t, rails)
+	r.railGood(false)
+	r.pass(time.Second)
+	on := r.submit("c", "1", state.HostOn)
+	r.pass(time.Second)
+	require.Equal(t, []string{"RailEn true"}, r.sets)
+	off := r.submit("c", "2", state.ChassisOff)
+	r.railGood(true)
+	r.pass(time.Minute)
+	require.Equal(t, state.Superseded, r.status(on.answer.Seq))
+	require.Equal(t, state.Success, r.status(off.answer.Seq), r.reason(off.answer.Seq))
+	require.Equal(t, []string{"RailEn true", "HoldReset true", "RailEn false"}, r.sets)
+	require.Empty(t, r.presses())
 }
 
 func TestPowerCycleOfASequence(t *testing.T) {

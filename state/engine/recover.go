@@ -158,6 +158,8 @@ func (d *domain) proven(r recovered) bool {
 		return on && (r.Op.Kind() == state.KindChassis || d.running())
 	case state.VerdictGracefulOff, state.VerdictPowerOff, state.VerdictCutPower:
 		return !on
+	case state.VerdictTakeBack:
+		return !on && d.levels.Applied == state.LevelOff
 	case state.VerdictStartHost:
 		return d.running()
 	case state.VerdictSlotOn:

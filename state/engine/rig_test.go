@@ -365,6 +365,9 @@ func (r *rig) setLevel(e pulseEffect) {
 			})
 		}
 	}
+	if e.signal == "RailEn" {
+		r.levels.Applied = state.LevelOf(e.to)
+	}
 	if e.signal == "SlotPower" {
 		r.levels.Slot = state.LevelOf(e.to)
 		if !e.to {

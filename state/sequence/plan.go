@@ -228,6 +228,8 @@ func Build(v state.Verdict, op state.Operation, t Timings, o Options, powerUp bo
 		b.reset()
 	case state.VerdictSlotOn, state.VerdictSlotOff, state.VerdictSlotCycle:
 		b.slot(v)
+	case state.VerdictTakeBack:
+		b.takeAway(PhaseToOff)
 	default:
 		panic(fmt.Sprintf("sequence: no plan for verdict %q", v))
 	}
