@@ -34,13 +34,16 @@ const lookEvery = 2 * time.Millisecond
 var boardLines = []string{
 	"POWER_OUT", "RESET_OUT", "PS_PWROK", "POST_COMPLETE", "POWER_BUTTON", "RESET_BUTTON",
 	"NMI_OUT", "NMI_BUTTON", "ID_BUTTON", "SLOT_POWER", "SIO_POWER_GOOD", "SIO_ONCONTROL", "SIO_S5",
+	"HPM_STBY_EN", "RAIL_EN", "RAIL_GOOD",
 }
 
 // pinout is the stock one, with the outputs that do nothing to the board.
 func pinout() board.Pinout {
 	p := board.Stock()
-	p.Watched = []string{"NMI_OUT", "SLOT_POWER"}
-	p.High["SLOT_POWER"] = true
+	p.Watched = []string{"NMI_OUT", "SLOT_POWER", "HPM_STBY_EN", "RAIL_EN"}
+	for _, line := range p.Watched {
+		p.High[line] = true
+	}
 	return p
 }
 

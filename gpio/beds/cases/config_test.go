@@ -4,19 +4,23 @@ package cases
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// signal is one entry of gpio_configs.
+// signal is one entry of gpio_configs, or of one of our own lists.
 type signal map[string]any
 
 // setup is the configuration of one case.
 type setup struct {
 	signals map[string]signal // by signal name
+	own     map[string]signal // sequence_gpio_configs, likewise
+	powerOn []signal          // power_on_sequence
 	timings map[string]int    // timing_configs
 	daemon  map[string]any    // bmcstate.json
+	host    int               // whose lines these are
 	on      bool              // the host runs when the daemon starts
 	unit    string            // a drop-in for the daemon's unit
 }
@@ -58,18 +62,17 @@ func installed(t *testing.T, s setup) string {
 	var file struct {
 		Signals []signal       `json:"gpio_configs"`
 		Timings map[string]int `json:"timing_configs"`
+		Own     []signal       `json:"sequence_gpio_configs,omitempty"`
+		PowerOn []signal       `json:"power_on_sequence,omitempty"`
 	}
-	file.Timings = s.timings
-	for name, sig := range s.signals {
-		sig["Name"] = name
-		file.Signals = append(file.Signals, sig)
-	}
+	file.Timings, file.PowerOn = s.timings, s.powerOn
+	file.Signals, file.Own = named(s.signals), named(s.own)
 	power, err := json.Marshal(file)
 	require.NoError(t, err)
 	daemon, err := json.Marshal(s.daemon)
 	require.NoError(t, err)
-	order := logFromNow + "; mkdir -p /etc/bmcstate /usr/share/x86-power-control " +
-		here("/usr/share/x86-power-control/power-config-host0.json", string(power)) +
+	order := logFromNow + "; mkdir -p /etc/bmcstate /usr/share/x86-power-control; rm -f /usr/share/x86-power-control/*" +
+		here(fmt.Sprintf("/usr/share/x86-power-control/power-config-host%d.json", s.host), string(power)) +
 		here("/etc/bmcstate/bmcstate.json", string(daemon))
 	// systemd reads all its units again, which takes an emulated machine seconds:
 	// only where something changes.
@@ -77,6 +80,16 @@ func installed(t *testing.T, s setup) string {
 		return order + "! rm " + dropIn + "/bed.conf 2>/dev/null || systemctl daemon-reload"
 	}
 	return order + "mkdir -p " + dropIn + here(dropIn+"/bed.conf", s.unit) + "systemctl daemon-reload"
+}
+
+// named puts the names into the entries.
+func named(signals map[string]signal) []signal {
+	var all []signal
+	for name, s := range signals {
+		s["Name"] = name
+		all = append(all, s)
+	}
+	return all
 }
 
 // here is the part of an order that writes a file.
