@@ -52,7 +52,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 	ec := engine.Config{
 		Times: times, RebootCause: m.cause, System: engine.SystemMode(cfg.System), BMCUnits: m.units != nil && !m.simulate,
 		RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
-		RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
+		OverdueMax: cfg.OverdueMax, RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
 	for cause := range ec.RestoreNotAfter {
 		ec.RestoreNotAfter[cause] = !slices.Contains(cfg.RestoreAfter, state.RebootCause(cause))

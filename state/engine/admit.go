@@ -260,6 +260,11 @@ func (d *domain) journalClaim(seq uint64, uid uint32, gone bool) {
 // was refused. Its id is the moment, which no earlier run can have used.
 func (d *domain) request(client string, o state.Object, op state.Operation, cause state.RestartCause, reply func(Answer)) uint64 {
 	id := fmt.Sprintf("%d-%d", d.now().WallMicros(), d.boot().Nanoseconds())
+	return d.requestAs(client, id, o, op, cause, reply)
+}
+
+// requestAs is request with an id of the client's own.
+func (d *domain) requestAs(client, id string, o state.Object, op state.Operation, cause state.RestartCause, reply func(Answer)) uint64 {
 	return d.admit(queue.Delivery{
 		Key:    state.Key{Client: state.InternalPrefix + client, Request: id},
 		Object: o, Op: op, Cause: strconv.Itoa(int(cause)),

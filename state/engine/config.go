@@ -21,9 +21,11 @@ type Config struct {
 
 	RebootCause state.RebootCause // of this boot; the zero value is POR
 
-	RestoreNotAfter       [state.RebootCauses]bool // the restore policy is not looked at after such a boot
-	RestoreOnlyLost       bool                     // Restore and AlwaysOff act only where power was lost
-	RestoreAfterForcedOff bool                     // a Chassis Off does not change what Restore brings back
+	RestoreNotAfter [state.RebootCauses]bool // the restore policy is not looked at after such a boot
+	OverdueMax      time.Duration            // a schedule that is later is dropped; 0 = however late
+
+	RestoreOnlyLost       bool // Restore and AlwaysOff act only where power was lost
+	RestoreAfterForcedOff bool // a Chassis Off does not change what Restore brings back
 	// Supplies says that [Supplies] events tell how the power supplies are.
 	// Without it they are always good.
 	Supplies bool

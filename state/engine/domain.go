@@ -50,6 +50,9 @@ type domain struct {
 	followers map[uint64]*follower // of the fault monitor's requests
 	fading    bool                 // power good has an edge that says off, and no reading since
 
+	scheduleAgain time.Duration // when a schedule that was refused is tried again
+	onSince       time.Duration // power is on and its hours are counted from; 0 = off
+
 	hostFailed bool   // to be decided: see autoReboot
 	rebooting  uint64 // the newest automatic reboot
 
@@ -159,6 +162,7 @@ func (d *domain) advance() {
 	d.adopt()
 	d.driveLines()
 	d.schedules()
+	d.countHours()
 	d.restore()
 	d.autoReboot()
 	if d.run == nil && len(d.recovered) == 0 && d.resetOutputs() {
@@ -386,7 +390,7 @@ func (d *domain) nextDeadline() time.Duration {
 	if d.controls.resetAgain > d.boot() {
 		at(d.controls.resetAgain)
 	}
-	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline(), d.restoreDeadline()} {
+	for _, t := range []time.Duration{d.hands.until, d.press.until, d.barrierAt, d.retryAt, d.values.nextHint(), d.scheduleDeadline(), d.restoreDeadline(), d.hoursDeadline()} {
 		at(t)
 	}
 	for _, r := range d.recovered {

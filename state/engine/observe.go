@@ -230,6 +230,7 @@ func (d *domain) seen(ev seen) {
 // powerMoved takes a change of the power state, the first known one included.
 func (d *domain) powerMoved(on bool) {
 	d.powerSign(on)
+	d.hoursMoved(on)
 	d.press = openPress{}
 	d.hands = otherHands{}
 	if r := d.run; r != nil && !r.op.Passes() && on != r.op.Raising() {

@@ -12,6 +12,7 @@ type IncidentKind uint8
 const (
 	IncidentPowerLost IncidentKind = iota + 1 // power went while the BMC was away
 	IncidentQuiesced                          // the host has used up its attempts
+	IncidentOverdue                           // a schedule was dropped: it is later than overdueMax
 )
 
 // Incident is something for the BMC's event log.

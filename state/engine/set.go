@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/bmcstate/bmcstate/state"
 )
 
@@ -82,42 +80,11 @@ func (d *domain) set(ev Set) *Refusal {
 	case PropRetryAttempts:
 		s.Retry, s.AttemptsLeft = uint32(ev.Value), uint32(ev.Value)
 	case PropPOHCounter:
-		s.POH = uint32(ev.Value)
+		s.POH, s.POHRest, d.onSince = uint32(ev.Value), 0, d.boot()
 	case PropScheduledTime:
 		return d.setSchedule(ev.Value)
 	case PropScheduledTransition:
 		s.ScheduleOp = state.Operation(ev.Value)
 	}
 	return nil
-}
-
-// setSchedule arms, moves or (with 0) disarms the schedule. The time is in
-// seconds since the epoch (clients.md §0.3).
-func (d *domain) setSchedule(at uint64) *Refusal {
-	if at != 0 && at < uint64(max(d.now().Wall.Unix(), 0)) {
-		return &Refusal{CodeInvalidTime, "Scheduled time is in the past"}
-	}
-	d.values.saved.ScheduleTime = at
-	return nil
-}
-
-// schedules makes a due schedule a request, once.
-func (d *domain) schedules() {
-	s := &d.values.saved
-	if s.ScheduleTime == 0 || d.now().Wall.Unix() < 0 || uint64(d.now().Wall.Unix()) < s.ScheduleTime {
-		return
-	}
-	s.ScheduleTime = 0
-	host := state.Object{Kind: state.KindHost, Index: d.cfg.Hosts[0]}
-	d.request("schedule", host, s.ScheduleOp, state.RestartCauseScheduledPowerOn, func(Answer) {})
-}
-
-// scheduleDeadline is when the schedule is due by the boot clock, as far as
-// the wall clock says now; the poll looks again, so a clock step is noticed.
-func (d *domain) scheduleDeadline() time.Duration {
-	s := d.values.saved
-	if s.ScheduleTime == 0 || s.ScheduleTime > 1<<40 {
-		return 0
-	}
-	return max(d.boot()+time.Unix(int64(s.ScheduleTime), 0).Sub(d.now().Wall), 1)
 }

@@ -38,6 +38,7 @@ type saved struct {
 	Running      bool               `json:"run,omitempty"`
 	StateChange  uint64             `json:"changed,omitempty"` // ms since the epoch
 	POH          uint32             `json:"poh,omitempty"`     // hours
+	POHRest      time.Duration      `json:"pohRest,omitempty"` // of an hour that is not full
 	RestartCause state.RestartCause `json:"cause,omitempty"`
 	Progress     state.BootProgress `json:"progress,omitempty"`
 	ProgressAt   uint64             `json:"progressAt,omitempty"` // µs since the epoch

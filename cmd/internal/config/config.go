@@ -60,6 +60,8 @@ type Config struct {
 	Settings     Settings      // who keeps the settings objects
 	SettingsWait time.Duration // that an absent settings daemon is waited for, with SettingsAuto
 
+	OverdueMax time.Duration // a schedule that is later is dropped; 0 = however late
+
 	RestoreSettle     time.Duration       // that power must read the same after a boot
 	RestoreStagger    time.Duration       // between the restore policies of two domains
 	RestoreAfter      []state.RebootCause // boots after which the restore policy is looked at

@@ -54,6 +54,7 @@ func (c *Config) keys() []key {
 		{"chassisSystem", word(&c.System, systemNames)},
 		{"settings", word(&c.Settings, settingsNames)},
 		{"settingsWait", duration(&c.SettingsWait, 0, maxTimeout)},
+		{"overdueMax", duration(&c.OverdueMax, 0, year)},
 		{"restoreSettle", duration(&c.RestoreSettle, 0, time.Hour)},
 		{"restoreStagger", duration(&c.RestoreStagger, 0, time.Hour)},
 		{"restoreAfter", list(&c.RestoreAfter, state.RebootCauses, func(to *state.RebootCause) reader { return word(to, rebootCauses) })},
