@@ -36,6 +36,7 @@ const (
 	MsgLinesReleased = "c71e35a8d2064f9fa4b8096de3f15a76" // marked lines were released after a death
 	MsgDegraded      = "93f6b1d4e85c4c2ab7d0a2f46e8c1957" // storage, bus, systemd or a chip does not answer
 	MsgPower         = "b3f2790d6c5e4a81a7d4e96f21c8053b" // power came or went
+	MsgPanel         = "4e17c9d20b8f46a3957d3fe1a6c280b9" // a button was pressed, or an NMI sent
 	MsgFault         = "6ad8e0c97b2f4315a9c4d6f0817b3e28" // the fault monitor decided
 )
 

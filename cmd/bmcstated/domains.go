@@ -64,6 +64,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 		ec.Domains = append(ec.Domains, engine.DomainConfig{
 			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven, Targets: m.targets[d.id],
 			RestoreStagger:    time.Duration(i) * cfg.RestoreStagger,
+			PassThrough:       m.power[d.id] != nil && m.power[d.id].ButtonPassthrough,
 			NMIWhenPoweredOff: m.power[d.id] == nil || m.power[d.id].NMIWhenPoweredOff,
 			Queue: queue.Config{
 				Policy: cfg.PolicyOf(d.id), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),

@@ -184,12 +184,22 @@ var messages = map[engine.NoticeKind]struct {
 	engine.NoticePowerOff:  {"power is off", systemd.MsgPower, slog.LevelInfo},
 	engine.NoticePowerCame: {"power came up, and nothing here asked for it", systemd.MsgPower, slog.LevelInfo},
 	engine.NoticePowerLost: {"power good was lost, and nothing here asked for it", systemd.MsgPower, slog.LevelWarn},
+
+	engine.NoticePowerButton: {"the power button is pressed", systemd.MsgPanel, slog.LevelInfo},
+	engine.NoticeResetButton: {"the reset button is pressed", systemd.MsgPanel, slog.LevelInfo},
+	engine.NoticeNMIButton:   {"the NMI button is pressed", systemd.MsgPanel, slog.LevelInfo},
+	engine.NoticeNMI:         {"an NMI was sent to the host", systemd.MsgPanel, slog.LevelInfo},
+	engine.NoticeNoPowerGood: {"power was asked for, and power good did not come", systemd.MsgPower, slog.LevelError},
+	engine.NoticeNoSIOGood:   {"power is good, and SIO power good did not come", systemd.MsgPower, slog.LevelError},
 }
 
 // redfish are the entries of x86-power-control's that event logs pick out of the
 // journal.
 var redfish = map[engine.NoticeKind]string{
 	engine.NoticePowerOn: "OpenBMC.0.1.DCPowerOn", engine.NoticePowerCame: "OpenBMC.0.1.DCPowerOn",
+	engine.NoticePowerButton: "OpenBMC.0.1.PowerButtonPressed", engine.NoticeResetButton: "OpenBMC.0.1.ResetButtonPressed",
+	engine.NoticeNMIButton: "OpenBMC.0.1.NMIButtonPressed", engine.NoticeNMI: "OpenBMC.0.1.NMIDiagnosticInterrupt",
+	engine.NoticeNoPowerGood: "OpenBMC.0.1.SystemPowerOnFailed", engine.NoticeNoSIOGood: "OpenBMC.0.1.SystemPowerGoodFailed",
 	engine.NoticePowerOff: "OpenBMC.0.1.DCPowerOff", engine.NoticePowerLost: "OpenBMC.0.1.DCPowerOff",
 }
 

@@ -117,7 +117,7 @@ func TestNoticesOfPower(t *testing.T) {
 }
 
 func TestEveryNoticeHasAMessage(t *testing.T) {
-	for k := engine.NoticeAccepted; k <= engine.NoticePowerLost; k++ {
+	for k := engine.NoticeAccepted; k <= engine.NoticeNoSIOGood; k++ {
 		assert.NotEmpty(t, messages[k].text, k)
 		assert.Len(t, messages[k].id, 32, k)
 	}

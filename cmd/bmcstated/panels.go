@@ -18,6 +18,17 @@ func virtualSignals(cfg config.Config) map[string]bool {
 	return all
 }
 
+// nmiHost is the host whose NMI the settings daemon's one record is about: the
+// first that has an output for it.
+func (m *machine) nmiHost() (int, bool) {
+	for _, d := range m.domains {
+		if m.signals[d.id][gpio.NMIOut] {
+			return d.hosts[0], true
+		}
+	}
+	return 0, false
+}
+
 // panels are the private objects of x86-power-control's that each host has: all
 // hosts of a domain show the one board that it has.
 func (m *machine) panels() []dbus.Panel {

@@ -23,7 +23,8 @@ type peerWorld struct {
 	link     *peers.Link
 	events   *peers.EventLog
 	settings *peers.Settings
-	markers  string // directory of the marks that other daemons look at
+	nmi      *peers.NMISource // nil where no host has an NMI output
+	markers  string           // directory of the marks that other daemons look at
 	m        *machine
 	log      *slog.Logger
 }
@@ -43,6 +44,9 @@ func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *db
 		Mode: peers.Mode(cfg.Settings), Hosts: p.m.hosts(), Absent: cfg.SettingsWait, Retry: peerRetry,
 		Post: post, Serve: server.ServeSettings, Log: p.log,
 	})
+	if host, ok := p.m.nmiHost(); ok {
+		p.nmi = peers.NewNMISource(p.link, host, peerRetry, post, p.log)
+	}
 }
 
 // run ends it all with ctx.
@@ -55,6 +59,9 @@ func (p *peerWorld) close() {
 	if p.settings != nil {
 		p.settings.Close()
 	}
+	if p.nmi != nil {
+		p.nmi.Close()
+	}
 	p.events.Close()
 	p.link.Close()
 }
@@ -62,6 +69,17 @@ func (p *peerWorld) close() {
 // write changes a setting that the settings daemon keeps.
 func (p *peerWorld) write(host int, what state.Setting, value uint64) {
 	p.settings.Write(host, what, value)
+}
+
+// notice has an NMI recorded where other daemons look for it.
+func (p *peerWorld) notice(n engine.Notice) {
+	switch {
+	case p.nmi == nil:
+	case n.Kind == engine.NoticeNMIButton:
+		p.nmi.Pressed()
+	case n.Kind == engine.NoticeNMI:
+		p.nmi.Sent()
+	}
 }
 
 // incident has an incident written to the event log.

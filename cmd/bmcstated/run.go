@@ -132,7 +132,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	eng, err := engine.New(engine.Options{
 		Config: engineConfig(cfg, m), Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
-		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: notes.take,
+		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: func(n engine.Notice) { notes.take(n); p.notice(n) },
 		Signs:        func(s engine.Sign) { fm.sign(s) },
 		WriteSetting: p.write, Incident: p.incident,
 	})

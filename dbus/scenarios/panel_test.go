@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	godbus "github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -110,4 +111,51 @@ func TestRestartCauseOnBothInterfaces(t *testing.T) {
 	assert.Equal(t, hostName+".RestartCause.WatchdogTimer", d.get(hostName, hostPath, hostName, "RestartCause"))
 	assert.Equal(t, hostName+".RestartCause.WatchdogTimer", d.get(causeName, causePath, causeName, "RestartCause"))
 	assert.Contains(t, d.get(osName, "/xyz/openbmc_project/state/os", osIface, "OperatingSystemState"), "OSStatus.")
+}
+
+const (
+	nmiSourcePath  = "/xyz/openbmc_project/Chassis/Control/NMISource"
+	nmiSourceIface = "xyz.openbmc_project.Chassis.Control.NMISource"
+)
+
+// The settings daemon's record of NMIs: Enabled asks for one, and is false after
+// it; what was left there by somebody before asks for nothing (§4.4).
+func TestNMISourceOfTheSettings(t *testing.T) {
+	d := prepare(t, "")
+	settings := d.bus.Connect(t)
+	serveSettings(t, settings)
+	p := func(v any) *prop.Prop { return &prop.Prop{Value: v, Writable: true, Emit: prop.EmitTrue} }
+	_, err := prop.Export(settings, nmiSourcePath, prop.Map{nmiSourceIface: {
+		"Enabled": p(true), "BMCSource": p(nmiSourceIface + ".BMCSourceSignal.None"),
+	}})
+	require.NoError(t, err)
+	d.start()
+	d.untilChassis("Off")
+	d.until(settingsName, nmiSourcePath, nmiSourceIface, "BMCSource", nmiSourceIface+".BMCSourceSignal.None")
+	enabled := func(want bool) {
+		t.Helper()
+		signals := d.subscribe(propsIface, "PropertiesChanged")
+		d.await(signals, "Enabled", func(*godbus.Signal) bool {
+			return d.get(settingsName, nmiSourcePath, nmiSourceIface, "Enabled") == want
+		})
+	}
+	enabled(false)
+	pulses := func() (n int) {
+		wires, err := gpio.ReadWires(d.runDir, 0)
+		require.NoError(t, err)
+		for _, w := range wires {
+			if w.Signal == gpio.NMIOut && w.Asserted {
+				n++
+			}
+		}
+		return n
+	}
+	require.Zero(t, pulses(), "an old wish is nobody's")
+
+	require.NoError(t, d.set(settingsName, nmiSourcePath, nmiSourceIface, "Enabled", true))
+	enabled(false)
+	require.Equal(t, 1, pulses())
+
+	require.NoError(t, gpio.Stimulate(d.runDir, 0, gpio.Stimulus{Do: gpio.DoWire, Signal: gpio.NMIButton, Asserted: true}))
+	d.until(settingsName, nmiSourcePath, nmiSourceIface, "BMCSource", nmiSourceIface+".BMCSourceSignal.FrontPanelButton")
 }

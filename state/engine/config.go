@@ -51,6 +51,8 @@ type DomainConfig struct {
 	// Resets are level-type outputs that are driven once per boot of the BMC, as
 	// soon as the power is known to be off.
 	Resets []Output
+	// PassThrough has a press of the power or reset button passed on to its output.
+	PassThrough bool
 	// NMIWhenPoweredOff lets the NMI button act on a host that is off.
 	NMIWhenPoweredOff bool
 	// RestoreStagger holds this domain's restore policy back after the others'.

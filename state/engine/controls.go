@@ -27,8 +27,9 @@ type controls struct {
 	pressed        [state.Buttons]bool
 	masked         [state.Buttons]bool
 	requestedCause state.RestartCause
-	last           uint64 // id given
-	nmi            uint64 // the NMI pulse under way, 0 = none
+	last           uint64                // id given
+	nmi            uint64                // the NMI pulse under way, 0 = none
+	passing        [state.Buttons]uint64 // presses that are passed on, likewise
 	waiting        map[uint64]func(error)
 	resets         int           // outputs that are being given their level of the boot
 	resetAgain     time.Duration // when that is tried again
@@ -131,10 +132,13 @@ func (d *domain) pulseNMI(done func(error)) {
 	}
 	id := d.controls.begin(func(err error) {
 		d.controls.nmi = 0
+		if err == nil {
+			d.tell(NoticeNMI)
+		}
 		done(err)
 	})
 	d.controls.nmi = id
-	d.core.emit(nmiEffect{d.cfg.ID, id})
+	d.core.emit(pressEffect{d.cfg.ID, id, nmiOut, nmiWidth})
 }
 
 // nmiButton passes a press of the NMI button on.
@@ -144,6 +148,41 @@ func (d *domain) nmiButton(b state.Button, pressed bool) {
 		return
 	}
 	d.pulseNMI(func(error) {}) // the line's error is in the board's log
+}
+
+// buttonNotices are the presses that leave a trail.
+var buttonNotices = map[state.Button]NoticeKind{
+	state.ButtonPower: NoticePowerButton, state.ButtonReset: NoticeResetButton, state.ButtonNMI: NoticeNMIButton,
+}
+
+// buttonMoved takes an edge of a button that is not masked.
+func (d *domain) buttonMoved(b state.Button, down bool) {
+	if kind, told := buttonNotices[b]; told && down {
+		d.tell(kind)
+	}
+	d.nmiButton(b, down)
+	if d.cfg.PassThrough {
+		d.passThrough(b, down)
+	}
+}
+
+// passThrough presses the output of a button for as long as the button is down,
+// on boards whose hardware does not (x86-power-control's button-passthrough). It
+// is a pulse like any other: marked, bounded by the longest hold, and left out
+// while a pulse of ours is on that line.
+func (d *domain) passThrough(b state.Button, down bool) {
+	out, k := maskOutputs[b], &d.controls
+	_, known := d.powered()
+	switch {
+	case out == "" || out == sequence.PowerOut && d.cfg.Options.PowerLevel:
+	case !down && k.passing[b] != 0:
+		d.core.emit(releaseEffect{d.cfg.ID, out})
+	case !down || !known || k.passing[b] != 0 || d.run != nil && d.run.pulsing == out:
+	default:
+		id := k.begin(func(error) { k.passing[b] = 0 }) // the line's error is in the board's log
+		k.passing[b] = id
+		d.core.emit(pressEffect{d.cfg.ID, id, out, d.cfg.Timings.ForceOffPulse})
+	}
 }
 
 // maskedRefusal refuses an operation whose button is masked. Requests of our own

@@ -106,10 +106,13 @@ type (
 		id     uint64
 		out    Output
 	}
-	// nmiEffect pulses the NMI output; a [controlled] event answers.
-	nmiEffect struct {
+	// pressEffect pulses an output for what is no transition: an NMI, or a front
+	// panel button that is passed on. A [controlled] event answers.
+	pressEffect struct {
 		domain int
 		id     uint64
+		signal string
+		width  time.Duration
 	}
 
 	publishPanel struct {
@@ -161,7 +164,7 @@ func (rebootEffect) isEffect()      {}
 func (systemResetEffect) isEffect() {}
 func (holdEffect) isEffect()        {}
 func (levelEffect) isEffect()       {}
-func (nmiEffect) isEffect()         {}
+func (pressEffect) isEffect()       {}
 func (publishPanel) isEffect()      {}
 func (publishHost) isEffect()       {}
 func (publishChassis) isEffect()    {}

@@ -310,8 +310,8 @@ func (e *Engine) carryOut(eff Effect) {
 		e.workers.Go(func() { e.hold(eff) })
 	case levelEffect:
 		e.workers.Go(func() { e.setLevel(eff) })
-	case nmiEffect:
-		e.workers.Go(func() { e.pulseNMI(eff) })
+	case pressEffect:
+		e.workers.Go(func() { e.press(eff) })
 	case publishPanel:
 		p.PublishPanel(eff.host, eff.panel)
 	case publishHost:
@@ -431,10 +431,10 @@ func (e *Engine) hold(eff holdEffect) {
 	e.Post(controlled{eff.domain, eff.id, err})
 }
 
-func (e *Engine) pulseNMI(eff nmiEffect) {
-	ctx, cancel := context.WithTimeout(context.Background(), nmiWidth+e.core.cfg.Times.Read)
+func (e *Engine) press(eff pressEffect) {
+	ctx, cancel := context.WithTimeout(context.Background(), eff.width+e.core.cfg.Times.Read)
 	defer cancel()
-	_, err := e.opts.Boards[eff.domain].Pulse(ctx, nmiOut, nmiWidth, false)
+	_, err := e.opts.Boards[eff.domain].Pulse(ctx, eff.signal, eff.width, false)
 	e.Post(controlled{eff.domain, eff.id, err})
 }
 

@@ -439,6 +439,12 @@ var goalTexts = map[sequence.Goal]string{
 func (d *domain) expire() {
 	r := d.run
 	st := r.current()
+	switch {
+	case st.Goal == sequence.GoalPowerOn && st.Raising:
+		d.tell(NoticeNoPowerGood)
+	case st.Goal == sequence.GoalSIOGood:
+		d.tell(NoticeNoSIOGood)
+	}
 	switch st.OnTimeout {
 	case sequence.TimeoutNext:
 		if r.withdraws() {

@@ -12,17 +12,23 @@ type NoticeKind uint8
 
 // The kinds of notices.
 const (
-	NoticeAccepted  NoticeKind = iota + 1 // a request is durable
-	NoticeRefused                         // a request was not accepted; Err says why
-	NoticeLaunched                        // a transition has begun, was adopted or is resumed
-	NoticeUnknown                         // a transition is not confirmed; the levels are read again
-	NoticeEnded                           // a request has its final status
-	NoticeStorage                         // the journal fails, or takes entries again (Err is nil)
-	NoticeVolatile                        // the state directory does not survive power loss; Err names it
-	NoticePowerOn                         // power came, as a request or a button asked for
-	NoticePowerOff                        // power went, likewise
-	NoticePowerCame                       // power came, and nothing here asked for it
-	NoticePowerLost                       // power went, and nothing here asked for it
+	NoticeAccepted    NoticeKind = iota + 1 // a request is durable
+	NoticeRefused                           // a request was not accepted; Err says why
+	NoticeLaunched                          // a transition has begun, was adopted or is resumed
+	NoticeUnknown                           // a transition is not confirmed; the levels are read again
+	NoticeEnded                             // a request has its final status
+	NoticeStorage                           // the journal fails, or takes entries again (Err is nil)
+	NoticeVolatile                          // the state directory does not survive power loss; Err names it
+	NoticePowerOn                           // power came, as a request or a button asked for
+	NoticePowerOff                          // power went, likewise
+	NoticePowerCame                         // power came, and nothing here asked for it
+	NoticePowerLost                         // power went, and nothing here asked for it
+	NoticePowerButton                       // a button was pressed that is not masked
+	NoticeResetButton
+	NoticeNMIButton
+	NoticeNMI         // the NMI output was pulsed
+	NoticeNoPowerGood // no power good within its time after power was asked for
+	NoticeNoSIOGood   // likewise SIO power good after power good
 )
 
 // BMCDomain is the Domain of notices about the BMC's own transitions.
@@ -49,6 +55,11 @@ func (c *Core) notice(kind NoticeKind, domain int, q *queue.Queue, seq uint64) {
 	}
 }
 
+// tell leaves a trail of what has happened to a host.
+func (d *domain) tell(kind NoticeKind) {
+	d.core.emit(noticeEffect{Notice{Kind: kind, Domain: d.cfg.ID}})
+}
+
 // powerNotice leaves the trail of a change of power.
 func (d *domain) powerNotice(on, asked bool) {
 	kind := NoticePowerLost
@@ -60,7 +71,7 @@ func (d *domain) powerNotice(on, asked bool) {
 	case on:
 		kind = NoticePowerCame
 	}
-	d.core.emit(noticeEffect{Notice{Kind: kind, Domain: d.cfg.ID}})
+	d.tell(kind)
 }
 
 // refuseRequest answers a request that is not accepted, and leaves a trail.

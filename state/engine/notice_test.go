@@ -32,7 +32,7 @@ func (r *rig) notices() (all []string) {
 // powerNotices returns the notices of changes of power.
 func (r *rig) powerNotices() (all []NoticeKind) {
 	for _, e := range r.effects {
-		if n, ok := e.(noticeEffect); ok && n.notice.Kind >= NoticePowerOn {
+		if n, ok := e.(noticeEffect); ok && n.notice.Kind >= NoticePowerOn && n.notice.Kind <= NoticePowerLost {
 			all = append(all, n.notice.Kind)
 		}
 	}

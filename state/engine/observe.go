@@ -63,7 +63,7 @@ func (d *domain) edge(ev edge) {
 		if ev.asserted && maskOutputs[b] != "" {
 			d.intervened() // also before power is known
 		}
-		d.nmiButton(b, ev.asserted)
+		d.buttonMoved(b, ev.asserted)
 	}
 	e := sequence.EventOf(ev.signal, ev.asserted)
 	if e == sequence.PowerOKAssert || e == sequence.PowerOKDeassert {

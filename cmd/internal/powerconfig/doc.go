@@ -23,6 +23,8 @@
 //
 //	WarmResetSource    "PostComplete", "PlatformReset" or "none": the input that
 //	                   shows a reset by others (x86-power-control's use-plt-rst)
+//	ButtonPassthrough  true has us press PowerOut and ResetOut while their buttons are
+//	                   down, where the hardware does not (its build option of that name)
 //
 // and of the file, for boards on which more than PowerOut applies power:
 //

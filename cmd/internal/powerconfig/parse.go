@@ -146,6 +146,8 @@ func (p *parser) events(n *jsonpos.Node) {
 		switch m.Key {
 		case "NMIWhenPoweredOff":
 			p.flag(m, &p.config.NMIWhenPoweredOff)
+		case "ButtonPassthrough":
+			p.flag(m, &p.config.ButtonPassthrough)
 		case "WarmResetSource":
 			p.warmResetSource(m.Value)
 		default:

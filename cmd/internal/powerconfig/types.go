@@ -138,6 +138,7 @@ type Config struct {
 	Timings           Timings
 	GracefulSet       bool // the file has GracefulPowerOffS
 	NMIWhenPoweredOff bool
+	ButtonPassthrough bool   // ours: presses are passed on by software
 	WarmResetSource   string // ours: PostComplete, PlatformReset or "none"; "" is the former where the board has it
 }
 
