@@ -128,7 +128,9 @@ func (w *world) plan(d due, in Duration) {
 	if at < 0 {
 		at = len(w.Due)
 	}
-	w.Due = slices.Insert(w.Due, at, d)
+	w.Due = append(w.Due, due{})
+	copy(w.Due[at+1:], w.Due[at:])
+	w.Due[at] = d
 	w.touched = true
 }
 

@@ -40,7 +40,7 @@ func domainsOf(maps []config.Mapping) []domainOf {
 }
 
 func unique(n []int) []int {
-	slices.Sort(n)
+	state.Sort(n)
 	return slices.Compact(n)
 }
 

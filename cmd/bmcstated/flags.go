@@ -2,9 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 )
@@ -20,6 +21,31 @@ type flags struct {
 	version      bool
 }
 
+// option is one flag: a text or a switch. Package flag would be 28 KB of a BMC's
+// flash.
+type option struct {
+	name, value string // value is what --help calls a text
+	text        *string
+	on          *bool
+	help        string
+}
+
+func (f *flags) options() []option {
+	return []option{
+		{"config", "FILE", &f.config, nil, "configuration FILE; missing at its default place, nothing is driven"},
+		{"simulate", "", nil, &f.simulate, "drive a virtual chassis: needs no hardware and no configuration"},
+		{"state-dir", "DIR", &f.stateDir, nil, "DIRectory of the journal; must survive power loss"},
+		{"run-dir", "DIR", &f.runDir, nil, "DIRectory of run-time marks; must not survive a boot"},
+		{"check-config", "", nil, &f.checkConfig, "check the configuration, say what is wrong, and exit"},
+		{"release-lines", "", nil, &f.releaseLines, "release the lines that a dead daemon left asserted, and exit"},
+		{"version", "", nil, &f.version, "print the version and exit"},
+	}
+}
+
+func defaultFlags() flags {
+	return flags{config: config.DefaultPath, stateDir: "/var/lib/bmcstate", runDir: "/run/bmcstate"}
+}
+
 const usage = `usage: bmcstated [flags]
 
 The state manager of a BMC. It serves the xyz.openbmc_project.State objects on
@@ -27,28 +53,76 @@ the system bus, or on DBUS_SYSTEM_BUS_ADDRESS where that is set.
 
 `
 
+func printUsage(out io.Writer) {
+	f := defaultFlags()
+	fmt.Fprint(out, usage)
+	for _, o := range f.options() {
+		fmt.Fprintf(out, "  --%s %s\n    \t%s", o.name, o.value, o.help)
+		if o.text != nil {
+			fmt.Fprintf(out, " (default %q)", *o.text)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// errHelp says that the usage was asked for, and printed.
+var errHelp = errors.New("help requested")
+
+// parseFlags reads flags as package flag does: with one dash or two, their text
+// behind "=" or in the next argument. With an error the usage goes to stderr.
 func parseFlags(args []string, stderr io.Writer) (flags, error) {
-	var f flags
-	set := flag.NewFlagSet("bmcstated", flag.ContinueOnError)
-	set.SetOutput(stderr)
-	set.StringVar(&f.config, "config", config.DefaultPath, "configuration `FILE`; missing at its default place, nothing is driven")
-	set.BoolVar(&f.simulate, "simulate", false, "drive a virtual chassis: needs no hardware and no configuration")
-	set.StringVar(&f.stateDir, "state-dir", "/var/lib/bmcstate", "`DIR`ectory of the journal; must survive power loss")
-	set.StringVar(&f.runDir, "run-dir", "/run/bmcstate", "`DIR`ectory of run-time marks; must not survive a boot")
-	set.BoolVar(&f.checkConfig, "check-config", false, "check the configuration, say what is wrong, and exit")
-	set.BoolVar(&f.releaseLines, "release-lines", false, "release the lines that a dead daemon left asserted, and exit")
-	set.BoolVar(&f.version, "version", false, "print the version and exit")
-	set.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		set.PrintDefaults()
-	}
-	if err := set.Parse(args); err != nil {
-		return f, err
-	}
-	if set.NArg() > 0 {
-		return f, fmt.Errorf("unexpected argument %q: bmcstated takes flags only, see --help", set.Arg(0))
+	f := defaultFlags()
+	for len(args) > 0 {
+		rest, err := f.take(args)
+		if err != nil {
+			printUsage(stderr)
+			return f, err
+		}
+		args = rest
 	}
 	return f, nil
+}
+
+// take reads the first of args and returns the others.
+func (f *flags) take(args []string) (rest []string, err error) {
+	first, rest := args[0], args[1:]
+	name := strings.TrimPrefix(strings.TrimPrefix(first, "-"), "-")
+	if name == first || name == "" {
+		return nil, fmt.Errorf("unexpected argument %q: bmcstated takes flags only, see --help", first)
+	}
+	name, text, given := strings.Cut(name, "=")
+	if name == "help" || name == "h" {
+		return nil, errHelp
+	}
+	for _, o := range f.options() {
+		if o.name != name {
+			continue
+		}
+		if o.on != nil {
+			return rest, o.turn(text, given)
+		}
+		if !given {
+			if len(rest) == 0 {
+				return nil, fmt.Errorf("flag needs an argument: --%s %s", name, o.value)
+			}
+			text, rest = rest[0], rest[1:]
+		}
+		*o.text = text
+		return rest, nil
+	}
+	return nil, fmt.Errorf("flag provided but not defined: --%s", name)
+}
+
+func (o option) turn(text string, given bool) error {
+	on, err := true, error(nil)
+	if given {
+		on, err = strconv.ParseBool(text)
+	}
+	if err != nil {
+		return fmt.Errorf("invalid value %q for --%s: true or false", text, o.name)
+	}
+	*o.on = on
+	return nil
 }
 
 // exit codes, as sysexits.h has them where it has one.
@@ -63,7 +137,7 @@ const (
 )
 
 func usageCode(err error) int {
-	if errors.Is(err, flag.ErrHelp) {
+	if errors.Is(err, errHelp) {
 		return exitOK
 	}
 	return exitUsage

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
 	"github.com/bmcstate/bmcstate/dbus/inputs"
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/sequence"
 	"github.com/bmcstate/bmcstate/state/slog"
@@ -104,7 +104,7 @@ func (m *machine) sayLevels(log *slog.Logger) {
 	if m.notify.KeepsFiles() {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.power)) {
+	for _, id := range state.SortedKeys(m.power) {
 		for _, l := range linesOf(m.power[id]) {
 			if l.Level {
 				log.Warn("a level-type output may lose its level while the daemon is stopped, unless its controller holds a released line: systemd before 254 does not keep its descriptor",
@@ -143,7 +143,7 @@ func powerOnOf(pc *powerconfig.Config) (acts []sequence.Action, awaits []string)
 
 // resetsOf returns the levels that outputs get once per boot.
 func resetsOf(pc *powerconfig.Config) (outs []engine.Output) {
-	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
+	for _, name := range state.SortedKeys(pc.Signals) {
 		if s := pc.Signals[name]; s.Level && s.Reset != powerconfig.ResetKeep {
 			outs = append(outs, engine.Output{Signal: name, On: s.Reset == powerconfig.ResetOn})
 		}
@@ -154,7 +154,7 @@ func resetsOf(pc *powerconfig.Config) (outs []engine.Output) {
 // linesOf returns the lines of a file in the terms of package gpio.
 func linesOf(pc *powerconfig.Config) []gpio.Line {
 	var lines []gpio.Line
-	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
+	for _, name := range state.SortedKeys(pc.Signals) {
 		s := pc.Signals[name]
 		if s.DBus != nil {
 			continue
@@ -179,7 +179,7 @@ var drives = map[powerconfig.Drive]string{
 // withProperties adds the inputs of Type "DBUS" to a board.
 func withProperties(b gpio.Board, pc *powerconfig.Config, log *slog.Logger) gpio.Board {
 	var list []inputs.Property
-	for _, name := range slices.Sorted(maps.Keys(pc.Signals)) {
+	for _, name := range state.SortedKeys(pc.Signals) {
 		if p := pc.Signals[name].DBus; p != nil {
 			in := inputs.Property{Signal: name, Service: p.Service, Path: p.Path, Interface: p.Interface, Name: p.Name}
 			if p.Match != nil {

@@ -2,12 +2,12 @@ package props
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // tree is all paths of a service. Its methods are safe for concurrent use;
@@ -51,10 +51,8 @@ func (t *tree) known(path godbus.ObjectPath) bool {
 // names returns the names of a node's children, sorted.
 func (t *tree) names(path godbus.ObjectPath) []string {
 	t.mu.RLock()
-	names := slices.Collect(maps.Keys(t.children[path]))
-	t.mu.RUnlock()
-	slices.Sort(names)
-	return names
+	defer t.mu.RUnlock()
+	return state.SortedKeys(t.children[path])
 }
 
 // add puts an object at a path; it reports false where there is one already.
@@ -120,7 +118,7 @@ func (t *tree) below(manager godbus.ObjectPath) []*Object {
 	}
 	t.mu.RUnlock()
 	all := make([]*Object, 0, len(found))
-	for _, path := range slices.Sorted(maps.Keys(found)) {
+	for _, path := range state.SortedKeys(found) {
 		all = append(all, found[path])
 	}
 	return all

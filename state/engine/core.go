@@ -287,7 +287,7 @@ func (c *Core) overdueCommits() {
 	if len(void) == 0 {
 		return
 	}
-	slices.Sort(void)
+	state.Sort(void)
 	for _, seq := range void {
 		c.voiding[seq] = c.waits[seq]
 		delete(c.waits, seq)

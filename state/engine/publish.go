@@ -169,7 +169,7 @@ func (d *domain) publishRequests() {
 	for seq := range d.touched {
 		seqs = append(seqs, seq)
 	}
-	slices.Sort(seqs)
+	state.Sort(seqs)
 	for _, seq := range seqs {
 		req, ok := d.q.Get(seq)
 		if ok && (d.undurable[seq] || d.undecided(seq)) {

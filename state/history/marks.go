@@ -54,7 +54,7 @@ func readMarks(fsys FS, dir string) (marks, []Report) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		reports = append(reports, Report{Kind: ReportIgnored, Text: (&IOError{Op: "list", Path: dir, Err: err}).Error()})
 	}
-	slices.Sort(names)
+	state.Sort(names)
 	for _, name := range names {
 		domain, isBarrier := barrierDomain(name)
 		if !isBarrier && name != voidFile && name != sequenceFile {

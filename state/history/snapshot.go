@@ -2,8 +2,6 @@ package history
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/bmcstate/bmcstate/state"
 )
@@ -54,7 +52,7 @@ func writeSnapshot(p *Picture, emit func(payload []byte) error) error {
 	for i := range p.Requests {
 		s.request(&p.Requests[i])
 	}
-	for _, domain := range slices.Sorted(maps.Keys(p.Counters)) {
+	for _, domain := range state.SortedKeys(p.Counters) {
 		c := p.Counters[domain]
 		w := s.begin(snapCounters)
 		w.int(int64(domain))

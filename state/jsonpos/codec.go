@@ -152,7 +152,8 @@ func (w *writer) object(v reflect.Value) {
 	for _, k := range v.MapKeys() {
 		keys = append(keys, k.String())
 	}
-	sort.Strings(keys)
+	// sort.Strings would link package slices' sort of strings, 6 KB.
+	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
 	w.add("{")
 	for _, k := range keys {
 		w.text(k)

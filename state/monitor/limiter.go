@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // perMinute is the window of Limits.RestartsPerMinute.
@@ -108,6 +110,6 @@ func (l *limiter) leave(name string) {
 // remember counts restarts of a former run of the daemon.
 func (l *limiter) remember(now time.Duration, marks []time.Duration) {
 	l.starts = append(l.starts, marks...)
-	slices.Sort(l.starts)
+	state.Sort(l.starts)
 	l.prune(now)
 }

@@ -83,9 +83,9 @@ func (m *Monitor) sortNames() {
 	for n := range m.resources {
 		m.names = append(m.names, n)
 	}
-	slices.Sort(m.names)
+	state.Sort(m.names)
 	for _, c := range m.children {
-		slices.Sort(c)
+		state.Sort(c)
 	}
 }
 
@@ -160,7 +160,7 @@ func (m *Monitor) SetInhibit(now state.Instant, reason string, on bool) []Action
 	m.inhibits = slices.DeleteFunc(m.inhibits, func(s string) bool { return s == reason })
 	if on {
 		m.inhibits = append(m.inhibits, reason)
-		slices.Sort(m.inhibits)
+		state.Sort(m.inhibits)
 	}
 	return m.Broadcast(now, Inhibit{strings.Join(m.inhibits, ", ")})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // maxSuspensions bounds how many owners can suspend one resource.
@@ -215,7 +217,7 @@ func (r *Resource) parentBad(parent string) {
 		return
 	}
 	r.badParents = append(r.badParents, parent)
-	slices.Sort(r.badParents)
+	state.Sort(r.badParents)
 	r.dropPending("dependency " + parent)
 	if r.presence == present && r.phase == watching && r.health.status != StatusFaulted {
 		r.set(StatusDegraded, r.parentMessage())

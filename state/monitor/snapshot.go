@@ -100,7 +100,7 @@ func (r *Resource) restore(s ResourceSnapshot) {
 	sort.SliceStable(failures, func(i, j int) bool { return failures[i].Window < failures[j].Window })
 	sort.SliceStable(restarts, func(i, j int) bool { return restarts[i].Window < restarts[j].Window })
 	r.flap = flap{slices.DeleteFunc(newest(s.FlapMarks), func(t time.Duration) bool { return t > now }), s.Flapping}
-	slices.Sort(r.flap.marks)
+	state.Sort(r.flap.marks)
 	r.frozen = min(max(s.Frozen, 0), now)
 	if s.RestartSince != unset { // it lasted at most until now: nothing has aged meanwhile
 		r.frozen += max(now-s.RestartSince, 0)

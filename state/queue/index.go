@@ -25,19 +25,15 @@ func insertBySeq(order []*record, r *record) []*record {
 		return append(order, r)
 	}
 	i, _ := position(order, r.seq)
-	return slices.Insert(order, i, r)
+	order = append(order, nil)
+	copy(order[i+1:], order[i:])
+	order[i] = r
+	return order
 }
 
 func position(order []*record, seq uint64) (int, bool) {
-	return slices.BinarySearchFunc(order, seq, func(r *record, s uint64) int {
-		switch {
-		case r.seq < s:
-			return -1
-		case r.seq > s:
-			return 1
-		}
-		return 0
-	})
+	i := sort.Search(len(order), func(i int) bool { return order[i].seq >= seq })
+	return i, i < len(order) && order[i].seq == seq
 }
 
 func (q *Queue) owner(uid uint32) *owner {

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"sort"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // Domain is one connected component of the map of hosts to chassis: what
@@ -40,6 +42,6 @@ func Domains(mappings []Mapping) []Domain {
 }
 
 func ascending(s []int) []int {
-	slices.Sort(s)
+	state.Sort(s)
 	return slices.Compact(s)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"sort"
@@ -90,10 +89,10 @@ func (c *Config) check(d *decoder, root *jsonpos.Node) {
 		c.RepeatWindow = c.HistoryTTL
 	}
 	domains := append(Domains(c.Hosts), Domains(c.SimulatedHosts())...)
-	for _, n := range slices.Sorted(maps.Keys(c.Executors)) {
+	for _, n := range state.SortedKeys(c.Executors) {
 		d.checkDomain(domains, root, "executor", n, c.Executors[n].String())
 	}
-	for _, n := range slices.Sorted(maps.Keys(c.Policies)) {
+	for _, n := range state.SortedKeys(c.Policies) {
 		d.checkDomain(domains, root, "policy", n, c.Policies[n].String())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
@@ -117,7 +118,7 @@ func (p *parser) mandatory(n *jsonpos.Node) {
 		}
 	}
 	if len(missing) > 0 {
-		slices.Sort(missing)
+		state.Sort(missing)
 		p.fail(n.Offset, "gpio_configs has no usable entry for %s; the host cannot be driven without",
 			strings.Join(missing, ", "))
 	}

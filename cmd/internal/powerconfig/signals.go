@@ -2,12 +2,12 @@ package powerconfig
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
@@ -76,7 +76,7 @@ func (p *parser) sharedLines() {
 		offset     int
 	}
 	owner := make(map[place]string)
-	for _, name := range slices.Sorted(maps.Keys(p.config.Signals)) {
+	for _, name := range state.SortedKeys(p.config.Signals) {
 		s := p.config.Signals[name]
 		at := place{s.Chip, s.Line, s.Offset}
 		first, taken := owner[at]
