@@ -31,7 +31,11 @@ type peerWorld struct {
 
 func openPeers(f flags, m *machine, log *slog.Logger) *peerWorld {
 	link := peers.Open("", log)
-	p := &peerWorld{link: link, events: peers.NewEventLog(link, peerRetry, log), markers: "/run/openbmc", m: m, log: log}
+	spool := filepath.Join(f.runDir, "events.json")
+	p := &peerWorld{link: link, markers: "/run/openbmc", m: m, log: log}
+	o := peers.EventLogOptions{Retry: peerRetry, Log: log, Keep: func(entries []peers.Entry) { keepFile(spool, entries, log) }}
+	readKept(spool, &o.Kept, log)
+	p.events = peers.NewEventLog(link, o)
 	if f.simulate {
 		p.markers = filepath.Join(f.runDir, "openbmc")
 	}

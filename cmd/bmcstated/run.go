@@ -60,7 +60,8 @@ func closeLog(h *systemd.LogHandler) {
 func checkConfig(f flags, stdout, stderr io.Writer) int {
 	cfg, err := config.Load(f.config)
 	if err == nil {
-		err = checkBoards(cfg, stdout)
+		_, monitored := criticalConfig(cfg)
+		err = errors.Join(checkBoards(cfg, stdout), monitored)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -140,6 +141,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 		p.close()
 		return exitStorage, err
 	}
+	openCritical(f, cfg, m, p.events.Add, log)
 	if m.units != nil {
 		m.units.attach(eng.Post)
 	}

@@ -31,6 +31,10 @@ type unitWorld struct {
 	log   *slog.Logger
 	bmc   bool // it tells how the BMC is, too
 
+	critical *criticalUnits  // nil where no files are configured
+	ctx      context.Context // of the life of what goes on in the background
+	end      context.CancelFunc
+
 	domains map[int]*unitDomain    // by domain id
 	owner   map[string]*unitDomain // by watched unit
 
@@ -55,10 +59,12 @@ type unitDomain struct {
 
 // openUnits connects to systemd. It waits for nothing.
 func openUnits(bmc bool, log *slog.Logger) *unitWorld {
-	return &unitWorld{
+	w := &unitWorld{
 		units: systemd.Open(systemd.Options{Log: log}), log: log, bmc: bmc,
 		domains: map[int]*unitDomain{}, owner: map[string]*unitDomain{}, jobs: map[uint32]engine.Foreign{},
 	}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	return w
 }
 
 // add has a domain run by its targets.
@@ -89,6 +95,7 @@ func (w *unitWorld) attach(post func(engine.Event)) {
 }
 
 func (w *unitWorld) close() error {
+	w.end()
 	w.units.Close()
 	w.background.Wait()
 	if w.ended != nil {
@@ -102,6 +109,10 @@ const timeSync = "time-sync.target"
 
 // take passes an event on. Whatever it says of a unit, the engine reads anew.
 func (w *unitWorld) take(ev systemd.Event, post func(engine.Event)) {
+	if w.critical != nil && w.critical.take(ev) {
+		w.background.Go(func() { w.quiesce(w.ctx) })
+		w.postBMC(post)
+	}
 	switch ev := ev.(type) {
 	case systemd.UnitChanged:
 		w.changed(ev, post)
@@ -123,11 +134,19 @@ func (w *unitWorld) changed(ev systemd.UnitChanged, post func(engine.Event)) {
 		}
 		return
 	}
+	w.postBMC(post)
+}
+
+// postBMC tells the engine how the BMC is.
+func (w *unitWorld) postBMC(post func(engine.Event)) {
+	if !w.bmc {
+		return
+	}
 	state := func(name string) systemd.UnitState { s, _ := w.units.State(name); return s }
 	reboot := state("reboot.target")
 	post(engine.BMCUnits{
 		Ready:      state("multi-user.target").Active == "active" && reboot.Job == 0 && reboot.Active != "active",
-		Quiesced:   state("obmc-bmc-service-quiesce@0.target").Active == "active",
+		Quiesced:   state(bmcQuiesced).Active == "active" || w.critical != nil && w.critical.kept.Quiesced,
 		TimeSynced: state(timeSync).Active == "active",
 	})
 }

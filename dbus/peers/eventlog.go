@@ -13,38 +13,60 @@ import (
 
 // Entry is one for the BMC's event log.
 type Entry struct {
-	Message  string // the error's name
-	Critical bool   // otherwise an error
-	Data     map[string]string
-	Dump     bool // have the BMC's state dumped, too
+	Message  string            `json:"message"`  // the error's name
+	Critical bool              `json:"critical"` // otherwise an error
+	Data     map[string]string `json:"data"`
+	Dump     bool              `json:"dump"` // have the BMC's state dumped, too
+}
+
+// EventLogOptions say how an [EventLog] writes.
+type EventLogOptions struct {
+	Retry time.Duration // until what was not taken is tried again
+	Kept  []Entry       // by an earlier run
+	// Keep, where not nil, is given what has not been written yet whenever that
+	// has changed, for a later run. It is called from one goroutine.
+	Keep func([]Entry)
+	Log  *slog.Logger
 }
 
 // EventLog writes to xyz.openbmc_project.Logging. What it does not take is kept
 // and tried again.
 type EventLog struct {
 	link  *Link
-	log   *slog.Logger
-	retry time.Duration
+	opts  EventLogOptions
 	wake  chan struct{}
 	stop  chan struct{}
 	ended chan struct{}
 
 	mu      sync.Mutex
 	entries []Entry
+	changed bool // since Keep was called
 }
+
+const logging = "xyz.openbmc_project.Logging"
 
 // maxEntries bounds what is kept for a log that does not come; the oldest says
 // most.
 const maxEntries = 64
 
 // NewEventLog returns a log that is written over link until Close.
-func NewEventLog(link *Link, retry time.Duration, log *slog.Logger) *EventLog {
-	e := &EventLog{link: link, log: log, retry: retry, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+func NewEventLog(link *Link, opts EventLogOptions) *EventLog {
+	e := &EventLog{link: link, opts: opts, entries: opts.Kept, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	e.Wake()
+	link.Watch(func(*godbus.Signal) { e.Wake() }, comings(logging))
 	go e.run()
 	return e
 }
 
-// Close stops; what has not been written is lost.
+// Wake has what is kept tried again now.
+func (e *EventLog) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close stops; what has not been written is with Keep.
 func (e *EventLog) Close() {
 	close(e.stop)
 	<-e.ended
@@ -52,30 +74,41 @@ func (e *EventLog) Close() {
 
 // Add writes an entry. It does not block.
 func (e *EventLog) Add(entry Entry) {
-	e.log.Warn("event", "error", entry.Message, "data", entry.Data)
+	e.opts.Log.Warn("event", "error", entry.Message, "data", entry.Data)
 	e.mu.Lock()
 	if len(e.entries) < maxEntries {
 		e.entries = append(e.entries, entry)
+		e.changed = true
 	}
 	e.mu.Unlock()
-	select {
-	case e.wake <- struct{}{}:
-	default:
+	e.Wake()
+}
+
+// keep hands on what has not been written.
+func (e *EventLog) keep() {
+	e.mu.Lock()
+	changed := e.changed
+	e.changed = false
+	entries := append([]Entry{}, e.entries...)
+	e.mu.Unlock()
+	if changed && e.opts.Keep != nil {
+		e.opts.Keep(entries)
 	}
 }
 
 func (e *EventLog) run() {
 	defer close(e.ended)
-	retry := time.NewTicker(e.retry)
+	retry := time.NewTicker(e.opts.Retry)
 	defer retry.Stop()
 	for {
+		e.keep()
 		select {
 		case <-e.stop:
 			return
 		case <-e.wake:
 		case <-retry.C:
 		}
-		for e.writeFirst() {
+		for e.keep(); e.writeFirst(); e.keep() {
 		}
 	}
 }
@@ -93,7 +126,7 @@ func (e *EventLog) writeFirst() bool {
 		return false
 	}
 	e.mu.Lock()
-	e.entries = e.entries[1:]
+	e.entries, e.changed = e.entries[1:], true
 	e.mu.Unlock()
 	return true
 }
@@ -107,8 +140,7 @@ func (e *EventLog) write(entry Entry) error {
 	for k, v := range entry.Data {
 		data[k] = v
 	}
-	const create = "xyz.openbmc_project.Logging.Create"
-	if err := e.link.Call("xyz.openbmc_project.Logging", "/xyz/openbmc_project/logging", create+".Create", nil, entry.Message, level, data); err != nil {
+	if err := e.link.Call(logging, "/xyz/openbmc_project/logging", logging+".Create.Create", nil, entry.Message, level, data); err != nil {
 		return err
 	}
 	if entry.Dump {

@@ -71,6 +71,10 @@ type Config struct {
 	PowerConfigDir string    // of power-config-host<N>.json
 	Hosts          []Mapping // hosts and the chassis that power them, sorted
 
+	// Files of phosphor-systemd-target-monitor: units whose failure is logged, and
+	// services that the BMC cannot do without. Both may hold either.
+	MonitorTargets, MonitorServices []string
+
 	Monitor Monitor // what the fault monitor watches; nothing by default
 
 	Simulate Simulate // the virtual chassis of --simulate

@@ -62,6 +62,8 @@ func (c *Config) keys() []key {
 		{"restoreAfterForcedOff", boolean(&c.RestoreAfterForce)},
 		{"powerConfigDir", directory(&c.PowerConfigDir)},
 		{"hosts", c.readHosts},
+		{"monitorTargets", list(&c.MonitorTargets, 16, directory)},
+		{"monitorServices", list(&c.MonitorServices, 16, directory)},
 		{"simulate", object(c.Simulate.keys)},
 	})
 }
