@@ -421,3 +421,15 @@ func TestLinesNobodyAsks(t *testing.T) {
 	assert.Contains(t, r.reason(a.answer.Seq), "jobTimeout")
 	assert.Empty(t, r.presses())
 }
+
+// What a sequence has left is taken back by us: no target does anything about it.
+func TestLinesTakeBack(t *testing.T) {
+	r := linesRig(t, rails)
+	r.levels.Applied = state.LevelOn
+	r.pass(10 * time.Second)
+	p := r.submit("c", "1", state.ChassisOff)
+	r.pass(time.Minute)
+	require.Equal(t, state.Success, r.status(p.answer.Seq), r.reason(p.answer.Seq))
+	require.Equal(t, []string{"HoldReset true", "RailEn false"}, r.sets)
+	require.Empty(t, r.startedUnits())
+}
