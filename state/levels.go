@@ -48,6 +48,9 @@ type Levels struct {
 	// HostSince is when HostActive last changed, by the boot clock; 0 = not
 	// told. A unit that was started anew between two readings shows here only.
 	HostSince time.Duration
+	// PowerSince is when PowerGood last came to be, where that shows how the
+	// power got to be as it is; 0 = not known.
+	PowerSince time.Duration
 }
 
 // MaxInputs bounds the further inputs of a board.

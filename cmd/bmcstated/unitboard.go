@@ -101,34 +101,48 @@ func (b *unitBoard) Read(ctx context.Context, settle time.Duration) (state.Level
 func (b *unitBoard) sample(ctx context.Context, fresh bool) (state.Levels, error) {
 	n := &b.names
 	names := []string{n.powerOn, n.powerOff, n.running, n.stopped, n.quiesced, n.diagnostic}
-	units := make([]systemd.UnitState, len(names))
-	errs := make([]error, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		if !fresh {
-			var known bool
-			if units[i], known = b.units.State(name); !known {
-				errs[i] = errNoAnswer
-			}
-			continue
-		}
-		wg.Go(func() { units[i], errs[i] = b.units.Read(ctx, name) })
-	}
+	units, err := b.lookAt(ctx, names, fresh)
 	power := b.power.Read(ctx)[pgood]
-	wg.Wait()
 
 	l := state.Levels{PowerGood: state.LevelUnknown, HostActive: state.LevelUnknown}
-	err := errors.Join(errs...)
 	if err == nil {
 		l.PowerGood = b.powerOf(units[0], units[1])
+		if l.PowerGood == state.LevelOn && units[0].Active == "active" {
+			l.PowerSince = units[0].StateChangeMonotonic
+		}
 		l.HostActive, l.HostSince = hostOf(units[2], units[3])
 		l.Quiesced = state.LevelOf(units[4].Active == "active")
 		l.Diagnostic = state.LevelOf(units[5].Active == "active")
 	}
 	if power.Err == nil {
-		l.PowerGood = state.LevelOf(power.Asserted)
+		l.PowerGood, l.PowerSince = state.LevelOf(power.Asserted), 0
 	}
 	return l, err
+}
+
+// lookAt returns the units' states: as they are now, or as systemd last told.
+// What it told of one unit may be older than what it told of another: while one
+// target has gone and the other has not come, only asking tells whether the other
+// is on its way.
+func (b *unitBoard) lookAt(ctx context.Context, names []string, fresh bool) ([]systemd.UnitState, error) {
+	units := make([]systemd.UnitState, len(names))
+	for i, name := range names {
+		var known bool
+		if units[i], known = b.units.State(name); !known {
+			return nil, errNoAnswer
+		}
+	}
+	if fresh || b.between(units[0], units[1]) {
+		return b.units.Confirm(ctx, names...)
+	}
+	return units, nil
+}
+
+// between reports whether power was on and neither target says how it is now.
+func (b *unitBoard) between(on, off systemd.UnitState) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last == state.LevelOn && on.Active != "active" && off.Active != "active" && off.Job == 0
 }
 
 // powerOf is the power state by the chassis' two targets. systemd never has both

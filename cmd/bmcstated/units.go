@@ -191,7 +191,7 @@ func (w *unitWorld) Start(ctx context.Context, domain int, unit, mode string, ur
 		return true, w.judge(ctx, unit, result)
 	case <-ctx.Done():
 		if errors.Is(context.Cause(ctx), engine.ErrAbandoned) {
-			w.cancel(job.ID, unit)
+			w.abandonJob(job.ID, unit)
 		}
 		return true, context.Cause(ctx)
 	}
@@ -249,6 +249,21 @@ func (w *unitWorld) judge(ctx context.Context, unit, result string) error {
 		return fmt.Errorf("%s is %s although its job is done: a condition of it does not hold, or it was stopped again", unit, s.Active)
 	default:
 		return fmt.Errorf("the job of %s ended: %s (the unit is %s)", unit, result, s.Active)
+	}
+}
+
+// abandonJob ends a job and those that it brought with it to apply power: a hung
+// unit would hold them for ever, and they would go on where nobody waits for them
+// any more. Jobs that take power away stay: a power off that came meanwhile shares
+// them.
+func (w *unitWorld) abandonJob(id uint32, unit string) {
+	pulled := w.units.Pulled(id)
+	w.cancel(id, unit) // first: it must not fail because of the others
+	for _, j := range pulled {
+		fact, _, _ := systemd.FactOf(j.Unit)
+		if op, err := state.ParseOperation(fact.Op); err == nil && op.Raising() && raises[j.Type] {
+			w.cancel(j.ID, j.Unit)
+		}
 	}
 }
 

@@ -323,12 +323,25 @@ func (d *domain) judged(agreed bool) {
 			d.operated(req)
 		}
 		d.finish(seq, state.Noop, "")
+		d.keepOff(req)
 	case v == state.VerdictInvalid:
 		d.finish(seq, state.Invalid, "it makes no sense while the power is off")
 	case d.core.system.holds(d, seq):
 		d.parked = seq
 	default:
 		d.launch(req, v, false, false)
+	}
+}
+
+// keepOff has a power off that finds nothing to do last all the same: what
+// others, or an earlier operation, left waiting must not apply power behind it.
+func (d *domain) keepOff(req state.Request) {
+	if req.Op.Raising() {
+		return
+	}
+	d.others.guardUntil = d.boot() + d.core.cfg.Times.OffGuard
+	if d.cfg.Targets != nil {
+		d.core.emit(abandonEffect{d.cfg.ID, req.Seq})
 	}
 }
 

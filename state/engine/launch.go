@@ -92,6 +92,9 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.operated(req)
 	d.setRestartCause(req)
 	d.clearHints()
+	if req.Op.Raising() {
+		d.others.guardUntil = 0 // power is wanted again, and jobs that belong to this are welcome
+	}
 	d.touch(req.Seq)
 	d.began(&req)
 	d.core.notice(NoticeLaunched, d.cfg.ID, d.q, req.Seq)
@@ -273,11 +276,10 @@ func (d *domain) acted(ev acted) {
 	if r == nil || r.seq != ev.request || r.step != ev.step || r.mode != modeAct {
 		return
 	}
-	r.pulsing = ""
+	r.pulsing, r.job = "", false
 	r.moved = r.moved || ev.moved
 	d.again = true // what it led to may show no edge: POST complete stays off when a reset meets POST
 	if ev.err != nil {
-		r.job = r.job && ev.moved
 		if !ev.moved {
 			d.press = openPress{}
 		}
@@ -292,7 +294,6 @@ func (d *domain) acted(ev acted) {
 	case r.short:
 		d.begin(st.ShortTo)
 	case st.Unit != "" && !d.met(st.Goal):
-		r.job = false
 		d.begin(r.step + 1) // the job is done; what it should lead to is not seen yet
 	default:
 		d.begin(st.Then)
@@ -356,7 +357,7 @@ func (r *launch) see(l state.Levels) {
 	r.seen.Levels = l
 	anew := l.HostActive == state.LevelOn && l.HostSince > r.since
 	r.seen.HostWent = r.seen.HostWent || l.HostActive == state.LevelOff || anew
-	r.seen.WentOff = r.seen.WentOff || known && !on
+	r.seen.WentOff = r.seen.WentOff || known && (!on || l.PowerSince > r.since)
 	r.unproven = r.unproven && !(known && on && !l.InReset())
 	r.seen.WentReset = r.seen.WentReset || r.driven() && !r.unproven && known && on && l.InReset()
 }
@@ -432,7 +433,7 @@ func (d *domain) runOverdue() {
 
 var goalTexts = map[sequence.Goal]string{
 	sequence.GoalPowerOn: "power good", sequence.GoalPowerOff: "power off", sequence.GoalHostRunning: "running host",
-	sequence.GoalResetSeen: "reset", sequence.GoalPassage: "passage through off or reset",
+	sequence.GoalResetSeen: "reset", sequence.GoalPassage: "passage through off or reset", sequence.GoalOffSeen: "passage through off",
 }
 
 // expire ends a wait whose goal was not met in time.
@@ -519,6 +520,7 @@ func (d *domain) succeed() {
 	}
 	reason := ""
 	switch {
+	case d.cfg.Targets != nil && !d.cfg.Options.Lines: // units show what they have done, and power that never came up has a job that ended
 	case r.verdict == state.VerdictReset && !d.levels.ResetVisible():
 		reason = "reset not observable"
 	case r.verdict.Cuts() && !r.moved:
@@ -528,7 +530,8 @@ func (d *domain) succeed() {
 	d.end(state.Success, reason)
 }
 
-// fail ends the launch without success. What it did not begin is given back.
+// fail ends the launch without success. What it did not begin is given back: no
+// line moved, and no job was queued or may have been.
 func (d *domain) fail(reason string) {
 	if d.run.outer != nil {
 		d.driven(reason)

@@ -233,7 +233,8 @@ func (f *folder) apply(r *Record, e *Entry) string {
 		r.Step.Name = f.text.of(r.Step.Name)
 		r.Steps++
 	case KindStatus:
-		if !e.Status.Valid() || e.Status == state.Pending {
+		// A request that waits may be told what it superseded.
+		if !e.Status.Valid() || e.Status == state.Pending && r.Status != state.Pending {
 			return "no status that a request can change to"
 		}
 		r.Status, r.Reason = e.Status, f.text.of(e.Reason)

@@ -28,6 +28,7 @@ const (
 	GoalHostRunning             // the host runs
 	GoalResetSeen               // a reset was seen
 	GoalPassage                 // power, or the host, was seen off since the launch, or a reset was
+	GoalOffSeen                 // power was seen off since the launch
 	GoalCameBack                // the OS was seen to restart and to come up again, with power on
 	GoalSlotOn                  // the slot is supplied
 	GoalSlotOff                 // the slot is not
@@ -399,6 +400,8 @@ func (g Goal) Met(s Seen, strict bool) bool {
 		return s.WentReset
 	case GoalPassage:
 		return s.WentOff || s.WentReset || s.HostWent
+	case GoalOffSeen:
+		return s.WentOff
 	case GoalCameBack:
 		return s.CameBack && known && on
 	case GoalSlotOn:

@@ -36,13 +36,13 @@ func BuildTargets(v state.Verdict, op state.Operation, u Targets, t Timings, o O
 	case state.VerdictCutPower:
 		b.unitOff(u.HardOff)
 	case state.VerdictReboot:
-		b.unitCycle(u.HostReboot)
+		b.unitCycle(u.HostReboot, GoalPassage)
 	case state.VerdictPowerCycle:
-		b.unitCycle(cycleUnit(op, u))
+		b.unitCycle(cycleUnit(op, u), GoalOffSeen)
 	case state.VerdictGracefulWarm:
-		b.unitCycle(u.GracefulWarmReboot)
+		b.unitCycle(u.GracefulWarmReboot, GoalPassage)
 	case state.VerdictReset:
-		b.unitCycle(u.ForceWarmReboot)
+		b.unitCycle(u.ForceWarmReboot, GoalPassage)
 	default:
 		panic(fmt.Sprintf("sequence: no targets for verdict %q", v))
 	}
@@ -101,14 +101,16 @@ func (b *builder) unitGracefulOff(u Targets) {
 	}
 }
 
-// unitCycle waits for the passage first: the host seen off, then running.
-func (b *builder) unitCycle(name string) {
+// unitCycle waits for the passage first: the host, or the power, seen off, then
+// running. The host's unit leaves long before the power does, or has left
+// already: that proves no power cycle.
+func (b *builder) unitCycle(name string, passage Goal) {
 	goal, down, up := GoalHostRunning, ShowStopping, ShowStarting
 	if b.chassis {
 		goal, down, up = GoalPowerOn, ShowCutting, ShowSupplying
 	}
-	b.start(name, down, GoalPassage)
-	b.add(Step{Name: "wait for the passage of " + name, Goal: GoalPassage, Within: b.t.ConfirmTimeout,
+	b.start(name, down, passage)
+	b.add(Step{Name: "wait for the passage of " + name, Goal: passage, Within: b.t.ConfirmTimeout,
 		OnTimeout: TimeoutUnknown, Show: down})
 	b.add(Step{Name: "wait for " + name, Goal: goal, Within: b.t.ConfirmTimeout, OnTimeout: TimeoutUnknown,
 		Show: up, AfterPassage: true})
@@ -123,15 +125,15 @@ func BuildAdopted(v state.Verdict, op state.Operation, t Timings, o Options) Pla
 		b.add(Step{Name: "adopted: wait for " + name, Goal: goal, Within: t.JobTimeout, OnTimeout: TimeoutFail,
 			Reason: reason, Show: show, Graceful: op == state.HostOff})
 	}
-	on, up, name := GoalHostRunning, ShowPowering, "the host"
+	on, passage, up, name := GoalHostRunning, GoalPassage, ShowPowering, "the host"
 	if op.Kind() == state.KindChassis {
-		on, up, name = GoalPowerOn, ShowSupplying, "power good"
+		on, passage, up, name = GoalPowerOn, GoalOffSeen, ShowSupplying, "power good"
 	}
 	switch {
 	case !op.Raising():
 		wait("power off", GoalPowerOff, ShowStopping)
 	case op.Passes():
-		wait("the passage", GoalPassage, ShowStopping)
+		wait("the passage", passage, ShowStopping)
 		wait(name, on, up)
 		b.steps[1].AfterPassage = true
 	default:

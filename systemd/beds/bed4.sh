@@ -30,6 +30,9 @@ mkdir -p "$run/payload/bed"
 # wants it.
 (cd "$REPO" && CGO_ENABLED=0 nice -n 10 go build -tags inject -trimpath -ldflags='-s -w' -o "$run/bin/" ./cmd/bmcstated ./cmd/bmcstatectl)
 DESTDIR=$run/payload BIN=$run/bin "$REPO/cmd/bmcstated/dist/install.sh" install
+wants=$run/payload/etc/systemd/system/multi-user.target.wants
+mkdir -p "$wants" && ln -s /usr/lib/systemd/system/bmcstated.service "$wants/"
+mkdir -p "$run/payload/etc/dbus-1/system.d" && cp "$here/doubles.conf" "$run/payload/etc/dbus-1/system.d/"
 cp "$here/guest" "$run/payload/bed/run"
 echo "-test.v $*" >"$run/payload/bed/arguments"
 (cd "$REPO" && CGO_ENABLED=0 nice -n 10 go test -c -tags bed4 -trimpath -ldflags='-s -w' \

@@ -1,0 +1,150 @@
+//go:build bed4
+
+package cases
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// replaced waits until systemd has replaced the daemon's process.
+func (p *product) replaced(old string) {
+	p.t.Helper()
+	eventually(p.t, "a new process", func() bool {
+		pid := p.show("MainPID")
+		return pid != old && pid != "0" && p.show("ActiveState") == "active"
+	})
+}
+
+func (p *product) kill() {
+	p.t.Helper()
+	pid := p.show("MainPID")
+	n, err := strconv.Atoi(pid)
+	require.NoError(p.t, err)
+	require.NoError(p.t, syscall.Kill(n, syscall.SIGKILL))
+	p.replaced(pid)
+}
+
+// P7: the daemon is restarted under a running host. No unit is started, and all
+// values are back.
+func TestProductRestartUnderARunningHost(t *testing.T) {
+	p := newProduct(t, 0, nil)
+	p.on(1)
+	out, err := busctl("set-property", ours+"Host", statePath+"host0", ours+"Boot.Progress", "BootProgress", "s", ours+"Boot.Progress.ProgressStages.OSRunning")
+	require.NoError(t, err, out)
+	for _, how := range []string{"restart", "SIGKILL"} {
+		values, invocations := p.values(), p.invocations()
+		if how == "restart" {
+			shell(t, "systemctl", "restart", unit)
+		} else {
+			p.kill()
+		}
+		p.untilHost("Running")
+		p.untilIs("bmc0", "CurrentBMCState", "Ready")
+		assert.Equal(t, values, p.values(), how)
+		assert.Equal(t, invocations, p.invocations(), how)
+		assert.Empty(t, p.ran(), how)
+	}
+	assert.Len(t, p.records(), 1)
+}
+
+// The engine's own loop feeds the watchdog: when it is stuck, systemd replaces
+// the daemon, and nothing else changes.
+func TestProductWatchdog(t *testing.T) {
+	p := newProduct(t, 0, map[string]string{unit + ".d/watchdog.conf": "[Service]\nWatchdogSec=2s\nWatchdogSignal=SIGKILL\n" +
+		"Environment=BMCSTATE_ENGINE_HANG=" + hangEngine + "\n"})
+	p.on(1)
+	invocations := p.invocations()
+	pid := p.show("MainPID")
+	p.u.Watch(unit)
+	require.NoError(t, os.WriteFile(hangEngine, nil, 0o644))
+	eventually(t, "the watchdog", func() bool { s, _ := p.u.State(unit); return s.Result == "watchdog" })
+	require.NoError(t, os.Remove(hangEngine))
+	p.replaced(pid)
+	p.untilHost("Running")
+	assert.Equal(t, invocations, p.invocations())
+	p.request("host0", "Off")
+	p.success(2)
+}
+
+// A journal that hangs does not keep power on: the Off goes ahead of it with a
+// barrier in the run directory. The daemon dies with the barrier standing, and
+// what is older than the Off does not come back.
+func TestProductKilledWithABarrier(t *testing.T) {
+	const dwell = 8 // s: long enough to look in between on a busy machine
+	p := newProduct(t, dwell, nil)
+	p.on(1)
+	p.request("host0", "Reboot")
+	p.untilPower("Off")
+	helper := "bmcstate-reboot-host@0.service"
+	eventually(t, helper, func() bool { return read(t, p.u, helper).Active == "active" })
+	require.NoError(t, os.WriteFile(hangSync, nil, 0o644))
+	p.request("chassis0", "Off")
+	eventually(t, "the barrier", func() bool { return barriers(t) != "" })
+	require.NoError(t, os.Remove(hangSync)) // the dead cannot sync any more
+	p.kill()
+	time.Sleep((dwell + 1) * time.Second) // longer than the dwell: what must not happen has no event
+	assert.NotContains(t, p.ran(), "power-on")
+	p.untilPower("Off")
+	r := p.end(2)
+	assert.Equal(t, "Reboot", r.transition)
+	assert.Equal(t, "Superseded", r.status, r.reason)
+	eventually(t, "a request that is accepted again", func() bool {
+		_, err := p.set("host0", "RequestedHostTransition", "On")
+		return err == nil
+	})
+	p.untilHost("Running")
+}
+
+// barriers lists what a power off ahead of the journal left in the run
+// directory.
+func barriers(t *testing.T) string {
+	t.Helper()
+	entries, err := os.ReadDir("/run/bmcstate")
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "barrier") {
+			names = append(names, e.Name())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// A pulse stands when the daemon dies: its mark has ExecStopPost release the
+// line before anything else happens.
+func TestProductKilledInAPulse(t *testing.T) {
+	const released = "c71e35a8d2064f9fa4b8096de3f15a76"
+	p := newProduct(t, 0, map[string]string{unit + ".d/simulate.conf": "[Service]\nExecStart=\nExecStart=/usr/bin/bmcstated --simulate\nRestartSec=3s\n"})
+	p.request("host0", "On")
+	p.success(1)
+	before := len(journal(t, released))
+	p.request("chassis0", "Off")
+	eventually(t, "the mark of the held button", func() bool { return len(pulses(t)) > 0 })
+	pid, err := strconv.Atoi(p.show("MainPID"))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	eventually(t, "no mark", func() bool { return len(pulses(t)) == 0 })
+	assert.Equal(t, "0", p.show("MainPID"), "released before the next start")
+	eventually(t, "a record of the release", func() bool { return len(journal(t, released)) > before })
+	p.replaced("0")
+	r := p.end(2)
+	assert.Equal(t, "Success", r.status, r.reason)
+	p.untilPower("Off")
+}
+
+func pulses(t *testing.T) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir("/run/bmcstate/pulses")
+	if !os.IsNotExist(err) {
+		require.NoError(t, err)
+	}
+	return entries
+}
