@@ -85,3 +85,11 @@ func TestPathsAndNames(t *testing.T) {
 	assert.Equal(t, []string{openbmc.IfaceHost + "1"}, openbmc.ServiceNames(openbmc.IfaceHost, 1))
 	assert.Equal(t, []string{openbmc.IfaceBMC}, openbmc.ServiceNames(openbmc.IfaceBMC, 0))
 }
+
+// Every host has settings of its own.
+func TestPathsOfSettings(t *testing.T) {
+	for host, want := range []string{"/xyz/openbmc_project/control/host0/", "/xyz/openbmc_project/control/host1/"} {
+		assert.EqualValues(t, want+"power_restore_policy", openbmc.RestorePolicyPath(host, false))
+		assert.EqualValues(t, want+"auto_reboot/one_time", openbmc.AutoRebootPath(host, true))
+	}
+}

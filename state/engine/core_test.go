@@ -194,6 +194,7 @@ func TestNoPowerGoodFailsAndTheNextMayPress(t *testing.T) {
 	require.Equal(t, state.Failed, r.status(p.answer.Seq))
 	require.Contains(t, r.reason(p.answer.Seq), "PowerOKWatchdogMs")
 	require.Equal(t, state.HostStateOff, r.hostState())
+	require.Equal(t, []string{out}, r.presses(), "nothing is forced")
 	r.plant.powerGood = time.Second
 	p = r.write(state.HostOn)
 	r.pass(20 * time.Second)

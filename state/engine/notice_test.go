@@ -148,3 +148,15 @@ func TestNoticesOfTheBMC(t *testing.T) {
 	r.step(rebootFailed{r.core.bmc.going, errors.New("refused")})
 	assert.Equal(t, []string{"accepted BMC Reboot", "launched BMC Reboot", "ended BMC Reboot Failed"}, r.notices())
 }
+
+// Power that was on before the daemon, or the BMC, started is no news.
+func TestNoNoticeOfPowerThatWasOn(t *testing.T) {
+	for _, sameBoot := range []bool{true, false} {
+		r := runningHost(t)
+		r.effects = nil
+		r.restart(sameBoot)
+		r.pass(time.Minute)
+		assert.Equal(t, state.HostStateRunning, r.hostState())
+		assert.Empty(t, r.powerNotices())
+	}
+}
