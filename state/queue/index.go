@@ -161,14 +161,31 @@ func (q *Queue) index(r *record) {
 	q.keys[h] = r
 }
 
-// unindex makes r's key unknown if it leads to r.
-func (q *Queue) unindex(r *record) {
+// unindex makes r's key unknown if it leads to r, and reports whether it did.
+func (q *Queue) unindex(r *record) bool {
 	h := q.hash(r.key())
 	var prev *record
 	for other := q.keys[h]; other != nil; prev, other = other, other.sameHash {
 		if other == r {
 			q.setAfter(h, prev, r.sameHash)
 			r.sameHash = nil
+			return true
+		}
+	}
+	return false
+}
+
+// reindex makes the newest record with r's key, which is being forgotten, what
+// the key leads to. Where every request has a record of its own, a newer one may
+// go before an older one.
+func (q *Queue) reindex(r *record) {
+	if q.cfg.Policy.Keys() && !q.cfg.RetryInvalid {
+		return // there are no two
+	}
+	for i := len(q.order) - 1; i >= 0; i-- {
+		other := q.order[i]
+		if other != r && !other.gone && other.uid == r.uid && other.client == r.client && other.request == r.request && !q.unkept(other) {
+			q.index(other)
 			return
 		}
 	}
@@ -216,7 +233,9 @@ func (q *Queue) find(seq uint64) *record {
 // forget removes the record r, which is no longer linked and not among its
 // owner's final ones.
 func (q *Queue) forget(r *record) {
-	q.unindex(r)
+	if q.unindex(r) {
+		q.reindex(r)
+	}
 	o := q.owner(r.uid)
 	if o.records--; o.records == 0 {
 		delete(q.owners, r.uid)

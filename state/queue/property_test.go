@@ -208,3 +208,15 @@ func TestDroppedRetryLeavesTheFirstAnswer(t *testing.T) {
 	assert.Equal(t, first.Seq, r.Seq)
 	assert.Equal(t, state.Invalid, r.Status)
 }
+
+// Where a key may have several records, the newest that is left answers.
+func TestKeyLeadsToTheNewestRecordThatIsLeft(t *testing.T) {
+	d := newDriver(t, queue.Config{Policy: state.FIFO})
+	first := d.q.Admit(d.now, submit("c#1", state.HostOn), d.next)
+	second := d.q.Admit(d.now, submit("c#1", state.HostOn), d.next)
+	require.Equal(t, queue.Accepted, second.Outcome)
+	require.True(t, d.q.Drop(second.Seq))
+	r, known := d.q.Lookup(d.now, state.Key{Client: "c", Request: "1"})
+	require.True(t, known)
+	require.Equal(t, first.Seq, r.Seq)
+}
