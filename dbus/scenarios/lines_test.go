@@ -131,12 +131,13 @@ func TestLineTargetsForeignJob(t *testing.T) {
 
 // The daemon is killed while the lines are driven; the unit asks again.
 func TestLineTargetsKilled(t *testing.T) {
-	d := bootLines(t, `{"executor": "gpio-targets", "simulate": {"timings": {"powerPulse": "1s", "powerOKWatchdog": "20s"}}}`)
+	d := bootLines(t, `{"executor": "gpio-targets", "simulate": {"timings": {"powerPulse": "200ms", "powerGoodDelay": "3s", "powerOKWatchdog": "20s"}}}`)
 	require.NoError(t, d.cset("On"))
 	d.started(1)
 	lost := d.conn.Object(queueName, queuePath).Go(queueName+".DriveLines", 0, nil, "on")
 	pressed := func() bool { marks, _ := os.ReadDir(filepath.Join(d.runDir, "pulses")); return len(marks) > 0 }
 	require.Eventually(t, pressed, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !pressed() }, patience, 5*time.Millisecond)
 	require.NoError(t, d.cmd.Process.Kill())
 	d.waitExit()
 	require.Error(t, (<-lost.Done).Err)
