@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/slog"
 )
@@ -16,10 +19,33 @@ const (
 	wdioCardReset = 0x20 // the watchdog's own
 )
 
-// rebootCause says why the BMC booted last (openbmc-state-manager.md §2.2). Like
-// the reference it takes only a status with a single bit set: two bits tell
-// nothing. A watchdog that cannot be read means a power-on.
-func rebootCause(root string, log *slog.Logger) state.RebootCause {
+// pinholeLine is low after a reset by the pinhole button; not every board has it.
+const pinholeLine = "reset-cause-pinhole"
+
+// pinholeWithin bounds the look at that line: the bus names wait for it.
+const pinholeWithin = time.Second
+
+// rebootCause says why the BMC booted last (openbmc-state-manager.md §2.2): by the
+// watchdog and, where that says a power-on, by the line of the pinhole button.
+func rebootCause(root string, line func(string, time.Duration) (high bool, err error), log *slog.Logger) state.RebootCause {
+	cause := watchdogCause(root, log)
+	if cause != state.RebootCausePOR {
+		return cause
+	}
+	high, err := line(pinholeLine, pinholeWithin)
+	switch {
+	case err == nil && !high:
+		return state.RebootCausePinholeReset
+	case err != nil && !errors.Is(err, gpio.ErrMissing):
+		log.Warn("the line of the pinhole button cannot be read; the boot counts as power-on", "line", pinholeLine, "err", err)
+	}
+	return cause
+}
+
+// watchdogCause is the watchdog's part of it. Like the reference it takes only a
+// status with a single bit set: two bits tell nothing. A watchdog that cannot be
+// read means a power-on.
+func watchdogCause(root string, log *slog.Logger) state.RebootCause {
 	data, err := os.ReadFile(filepath.Join(root, "sys/class/watchdog/watchdog0/bootstatus"))
 	if err != nil {
 		log.Info("the cause of the BMC's boot is not known; it counts as power-on", "err", err)

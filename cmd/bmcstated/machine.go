@@ -63,7 +63,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 		if m.bootID, err = gpio.BootID(); err != nil {
 			return m, err
 		}
-		m.cause = rebootCause("/", log)
+		m.cause = rebootCause("/", gpio.ReadOnce, log)
 		m.units = openUnits(true, log)
 		m.closers = append(m.closers, m.units.close)
 		if cfg.Driven {

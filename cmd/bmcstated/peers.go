@@ -42,6 +42,17 @@ func openPeers(f flags, m *machine, log *slog.Logger) *peerWorld {
 	return p
 }
 
+// bootNoticed writes to the event log, once in a boot, that the pinhole button has
+// reset the BMC.
+func (p *peerWorld) bootNoticed(runDir string) {
+	mark := filepath.Join(runDir, "pinhole")
+	if _, err := os.Stat(mark); err == nil || p.m.cause != state.RebootCausePinholeReset {
+		return
+	}
+	p.events.Add(peers.Entry{Message: "xyz.openbmc_project.State.PinholeReset", Notice: true})
+	keepFile(mark, p.m.bootID, p.log)
+}
+
 // watch begins to tell the engine, by post, what peers say.
 func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *dbus.Server) {
 	p.settings = peers.NewSettings(p.link, peers.SettingsOptions{

@@ -141,6 +141,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 		p.close()
 		return exitStorage, err
 	}
+	p.bootNoticed(f.runDir)
 	openCritical(f, cfg, m, p.events.Add, log)
 	if m.units != nil {
 		m.units.attach(eng.Post)

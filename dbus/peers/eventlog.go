@@ -14,7 +14,8 @@ import (
 // Entry is one for the BMC's event log.
 type Entry struct {
 	Message  string            `json:"message"`  // the error's name
-	Critical bool              `json:"critical"` // otherwise an error
+	Critical bool              `json:"critical"` // otherwise a notice, or an error
+	Notice   bool              `json:"notice"`
 	Data     map[string]string `json:"data"`
 	Dump     bool              `json:"dump"` // have the BMC's state dumped, too
 }
@@ -135,6 +136,9 @@ func (e *EventLog) write(entry Entry) error {
 	level := "xyz.openbmc_project.Logging.Entry.Level.Error"
 	if entry.Critical {
 		level = "xyz.openbmc_project.Logging.Entry.Level.Critical"
+	}
+	if entry.Notice {
+		level = "xyz.openbmc_project.Logging.Entry.Level.Notice"
 	}
 	data := map[string]string{"_PID": strconv.Itoa(os.Getpid())}
 	for k, v := range entry.Data {

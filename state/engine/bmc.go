@@ -110,6 +110,10 @@ func (b *bmc) advance() {
 		b.end(state.Failed, "the BMC did not reboot")
 	}
 	head, ok := b.q.Head()
+	if ok && b.going != 0 && head.Op == state.BMCHardReboot {
+		// A reboot that waits for units to stop is what a hard one is for.
+		b.end(state.Superseded, fmt.Sprintf("superseded by request %d", head.Seq))
+	}
 	if !ok || b.going != 0 || head.Op == state.BMCReboot && b.core.midway() {
 		return
 	}

@@ -490,12 +490,24 @@ func (e *Engine) resetSystem(eff systemResetEffect) {
 	})
 }
 
+// releaseAll de-asserts the pulse lines of all boards, and waits for that.
+func (e *Engine) releaseAll() {
+	var boards sync.WaitGroup
+	for _, b := range e.opts.Boards {
+		boards.Go(b.ReleaseAll)
+	}
+	boards.Wait()
+}
+
 func (e *Engine) reboot(eff rebootEffect) {
 	if err := e.commit.Durable(eff.entry).Covers(e.log, eff.entry); err != nil {
 		e.Post(rebootFailed{eff.seq, err})
 		return
 	}
 	e.workers.Go(func() {
+		if eff.hard {
+			e.releaseAll() // again: lines may have moved while the journal wrote
+		}
 		ctx, cancel := context.WithTimeout(e.ctx, 30*time.Second)
 		defer cancel()
 		if err := e.opts.Platform.Reboot(ctx, eff.hard); err != nil {
