@@ -23,6 +23,7 @@ type peerWorld struct {
 	link     *peers.Link
 	events   *peers.EventLog
 	settings *peers.Settings
+	firmware *peers.Firmware
 	nmi      *peers.NMISource // nil where no host has an NMI output
 	markers  string           // directory of the marks that other daemons look at
 	m        *machine
@@ -59,6 +60,7 @@ func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *db
 		Mode: peers.Mode(cfg.Settings), Hosts: p.m.hosts(), Absent: cfg.SettingsWait, Retry: peerRetry,
 		Post: post, Serve: server.ServeSettings, Log: p.log,
 	})
+	p.firmware = peers.NewFirmware(p.link, peerRetry, post)
 	if host, ok := p.m.nmiHost(); ok {
 		p.nmi = peers.NewNMISource(p.link, host, peerRetry, post, p.log)
 	}
@@ -73,6 +75,9 @@ func (p *peerWorld) run(ctx context.Context) {
 func (p *peerWorld) close() {
 	if p.settings != nil {
 		p.settings.Close()
+	}
+	if p.firmware != nil {
+		p.firmware.Close()
 	}
 	if p.nmi != nil {
 		p.nmi.Close()

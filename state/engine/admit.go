@@ -69,6 +69,10 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 		d.core.refuseRequest(d.cfg.ID, dl, reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
 		return 0
 	}
+	if r := d.core.gated(dl, d.q); r != nil {
+		d.core.refuseRequest(d.cfg.ID, dl, reply, r)
+		return 0
+	}
 	a := d.q.Admit(d.now(), dl, func() uint64 { return d.journalNew(dl) })
 	switch a.Outcome {
 	case queue.Accepted:

@@ -49,6 +49,10 @@ func (b *bmc) write(ev Write) {
 		return
 	}
 	dl := queue.Delivery{Key: state.Key{UID: ev.Caller.UID}, Object: bmcObject, Op: ev.Op, Conn: ev.Caller.Sender, Property: true}
+	if r := b.core.gated(dl, b.q); r != nil {
+		b.core.refuseRequest(bmcDomain, dl, ev.Reply, r)
+		return
+	}
 	a := b.q.Admit(b.core.now, dl, func() uint64 { return b.journalNew(dl) })
 	if a.Outcome != queue.Accepted && a.Outcome != queue.Repeat {
 		b.core.refuseRequest(bmcDomain, dl, ev.Reply, refusal(a))

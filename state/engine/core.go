@@ -24,15 +24,16 @@ type Core struct {
 	now     state.Instant
 	out     []Effect
 
-	domains []*domain
-	bmc     bmc
-	system  system
-	waits   map[uint64]wait // by journal entry: who waits for it
-	voiding map[uint64]wait // likewise, given up and being marked void
-	unsaved []history.Entry // final statuses and values that the journal refused
-	saveAt  time.Duration   // when they are tried again, 0 = there are none
-	probes  uint64          // last probe id given
-	last    uint64          // last entry appended
+	domains  []*domain
+	bmc      bmc
+	system   system
+	waits    map[uint64]wait // by journal entry: who waits for it
+	voiding  map[uint64]wait // likewise, given up and being marked void
+	unsaved  []history.Entry // final statuses and values that the journal refused
+	saveAt   time.Duration   // when they are tried again, 0 = there are none
+	updating bool            // firmware is: see [Firmware]
+	probes   uint64          // last probe id given
+	last     uint64          // last entry appended
 
 	// commitDue is when some wait may be overdue, or earlier.
 	commitDue time.Duration
@@ -117,6 +118,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.domain(ev.Domain).driveAsked(ev)
 	case controlled:
 		c.domain(ev.domain).controlled(ev)
+	case Firmware:
+		c.firmware(ev)
 	case Foreign:
 		c.domain(ev.Domain).foreignJob(ev)
 	case BMCUnits:

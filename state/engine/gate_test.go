@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state"
+)
+
+// While firmware is updated only power off is accepted, and nothing of a refused
+// request is left behind (S43, C12).
+func TestFirmwareGate(t *testing.T) {
+	all := []state.Operation{state.HostOn, state.HostOff, state.HostReboot, state.HostGracefulWarmReboot, state.HostForceWarmReboot,
+		state.ChassisOn, state.ChassisOff, state.ChassisPowerCycle, state.BMCReboot, state.BMCHardReboot}
+	passes := map[state.Operation]bool{state.HostOff: true, state.ChassisOff: true, state.BMCHardReboot: true}
+	for _, op := range all {
+		t.Run(op.String(), func(t *testing.T) {
+			r := newRig(t)
+			r.pass(time.Second)
+			if op != state.HostOn && op != state.ChassisOn {
+				r.write(state.HostOn)
+				r.pass(10 * time.Second)
+			}
+			before, queued := len(r.journal), len(r.core.domains[0].q.Page(0, 100))
+			shown := *r.lastHost()
+			r.step(Firmware{Updating: true})
+			a := r.write(op)
+			r.pass(100 * time.Millisecond)
+			require.True(t, a.got)
+			if passes[op] {
+				assert.Nil(t, a.answer.Err)
+				return
+			}
+			require.NotNil(t, a.answer.Err)
+			assert.Equal(t, CodeUnavailable, a.answer.Err.Code)
+			assert.Contains(t, a.answer.Err.Text, "firmware update")
+			assert.Len(t, r.journal, before)
+			assert.Len(t, r.core.domains[0].q.Page(0, 100), queued)
+			assert.Equal(t, shown, *r.lastHost())
+			r.step(Firmware{})
+			a = r.write(op)
+			r.pass(100 * time.Millisecond)
+			assert.Nil(t, a.answer.Err)
+		})
+	}
+}
+
+func (r *rig) lastHost() *state.Host { return &r.host[len(r.host)-1] }
+
+// A repeat of what was accepted before is answered, and the daemon's own wishes
+// wait like everybody's.
+func TestFirmwareGateLetsRepeatsPass(t *testing.T) {
+	r := newRig(t)
+	r.pass(time.Second)
+	r.submit("c", "1", state.HostOn)
+	r.pass(10 * time.Second)
+	r.step(Firmware{Updating: true})
+	a := r.submit("c", "1", state.HostOn)
+	assert.Nil(t, a.answer.Err)
+	assert.True(t, a.answer.Repeated)
+	b := r.submit("c", "2", state.HostReboot)
+	assert.Equal(t, CodeUnavailable, b.answer.Err.Code)
+}
