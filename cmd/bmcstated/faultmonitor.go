@@ -66,11 +66,15 @@ func openFaultMonitor(f flags, cfg config.Config, m *machine, post func(engine.E
 	return fm
 }
 
+// unitResync is the time between two looks at units that nothing else has read:
+// the probes look more often, each at its own pace.
+const unitResync = 5 * time.Minute
+
 // openUnits connects to systemd where some resource needs it.
 func (fm *faultMonitor) openUnits(all []config.Watched, log *slog.Logger) {
 	for _, w := range all {
 		if w.Unit != "" || w.Command != nil || w.Config.Escalation == monitor.EscalateUnit || w.Config.QuiesceTarget != "" {
-			fm.units = systemd.Open(systemd.Options{Log: log})
+			fm.units = systemd.Open(systemd.Options{Log: log, Resync: unitResync})
 			return
 		}
 	}

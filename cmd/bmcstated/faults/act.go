@@ -69,8 +69,10 @@ func (l *Loop) startProbe(a monitor.StartProbe) {
 	if p == nil {
 		p = unitProbe{l.opts.Units, r.Unit}
 	}
-	ctx, cancel := l.until(a.Deadline)
 	key, began := probeKey{a.Resource, a.Tag}, l.opts.Now().Boot
+	// A probe that gives up in time can say what it has seen; one that does not is
+	// counted by the monitor.
+	ctx, cancel := l.until(a.Deadline - (a.Deadline-began)/50)
 	l.probes[key] = cancel
 	l.workers.Go(func() {
 		res := p.Probe(ctx, a.Thorough)
@@ -114,7 +116,7 @@ func (l *Loop) restart(a monitor.Restart) {
 			delete(l.restarts, key)
 			l.step(a.Resource, done)
 			if w := l.watches[r.Unit]; w != nil && r.Restart == nil && !r.Host {
-				l.tellUnit(w, w.restarted(l.opts.Units, done.Outcome == monitor.RestartOK))
+				l.tellUnit(w, w.restarted(l.opts.Units, done.Outcome == monitor.RestartOK, l.opts.Now().Boot))
 			}
 		})
 	})

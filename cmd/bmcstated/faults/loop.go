@@ -241,7 +241,7 @@ func (l *Loop) tick() {
 	l.carryOut(l.mon.Tick(l.opts.Now()))
 	for _, w := range l.watches {
 		if w.verdictAt != 0 && l.opts.Now().Boot >= w.verdictAt {
-			l.tellUnit(w, w.verdict())
+			l.tellUnit(w, w.verdict(l.opts.Now().Boot))
 		}
 	}
 }

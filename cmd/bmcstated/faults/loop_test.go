@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,14 +87,17 @@ func TestCase48Snapshot(t *testing.T) {
 	sc.awaitStatus(t, "svc", monitor.StatusOK) // a broken snapshot is no reason not to start
 }
 
-// A step of the wall clock by a day changes nothing but what is displayed.
-func TestWallClockDecidesNothing(t *testing.T) {
-	wall := time.Now()
+// Case 43: steps of the wall clock by a day, either way, change nothing but what
+// is displayed.
+func TestCase43WallClockDecidesNothing(t *testing.T) {
+	var off atomic.Int64 // of the wall clock
 	cfg := quick("svc")
-	cfg.ThoroughProbe = time.Hour
+	cfg.ThoroughProbe, cfg.RetryCount = time.Hour, -1
 	restarts := make(chan struct{}, 10)
-	l, sc, _ := start(t, faults.Options{
-		Now: func() state.Instant { return state.Instant{Boot: time.Since(began), Wall: wall} },
+	l, _, _ := start(t, faults.Options{
+		Now: func() state.Instant {
+			return state.Instant{Boot: time.Since(began), Wall: began.Add(time.Duration(off.Load()))}
+		},
 		Resources: []faults.Resource{{
 			Config: cfg,
 			Probe:  faults.ProbeFunc(func(context.Context, bool) faults.Result { return faults.Result{Status: 50} }),
@@ -103,20 +107,24 @@ func TestWallClockDecidesNothing(t *testing.T) {
 			},
 		}},
 	})
-	l.Tell("svc", monitor.ProbeNow{}, nil)
-	sc.await(t, "svc", "50", func(v monitor.View) bool { return v.FailureSum == 50 })
-	stepped := make(chan struct{})
-	l.Inspect("svc", func(*monitor.Resource) { // in the loop's goroutine, which alone reads the clock now
-		wall = wall.Add(24 * time.Hour)
-		close(stepped)
-	})
-	<-stepped
-	l.Tell("svc", monitor.ProbeNow{}, nil)
-	select {
-	case <-restarts:
-	case <-time.After(patience):
-		require.Fail(t, "50 and 50 are a restart whatever the wall clock says")
+	sum := func() uint32 {
+		got := make(chan uint32)
+		l.Inspect("svc", func(r *monitor.Resource) { got <- r.View().FailureSum })
+		return <-got
 	}
+	for _, step := range []time.Duration{24 * time.Hour, -48 * time.Hour, 24 * time.Hour} {
+		l.Tell("svc", monitor.ProbeNow{}, nil)
+		require.Eventually(t, func() bool { return sum() == 50 }, patience, time.Millisecond)
+		off.Add(int64(step))
+		l.Tell("svc", monitor.ProbeNow{}, nil)
+		select {
+		case <-restarts:
+		case <-time.After(patience):
+			require.Fail(t, "50 and 50 are a restart whatever the wall clock says", "step %v", step)
+		}
+		require.Eventually(t, func() bool { return sum() == 0 }, patience, time.Millisecond)
+	}
+	assert.Empty(t, restarts)
 }
 
 // A refused call is told why, others are told nothing.

@@ -29,11 +29,37 @@ type unitWatch struct {
 	ours      bool   // our own restart is under way
 	before    string // invocation when that began
 	adopt     bool   // the next invocation is that of our restart
-	foreign   string // type of somebody else's job since the last settled state
-	pulled    bool   // a job in the transaction of one of ours
+	order     order  // the newest job that is not ours
 	operator  bool   // an operator stopped it
 	verdictAt time.Duration
 	read      chan struct{} // has a token after each reading
+}
+
+// order is a job that is not ours. It is not forgotten for a reading that shows
+// the instance still there: that reading may be older than the job.
+type order struct {
+	job    uint32 // 0 = none
+	typ    string // "" for one that was gone before it could be read
+	pulled bool   // in the transaction of a job of ours
+	open   bool
+	ended  time.Duration // boot clock; of one that is not open
+	before string        // invocation of the instance when it was queued
+}
+
+// unreadFor is how long after its end an order of an unknown type explains a
+// clean end of the unit.
+const unreadFor = 5 * time.Second
+
+// explains reports whether the order is why an instance has ended.
+func (o order) explains(s systemd.UnitState, now time.Duration) bool {
+	switch {
+	case o.job == 0:
+		return false
+	case o.typ == "":
+		return s.Active == "inactive" && (o.open || now-o.ended < unreadFor)
+	default:
+		return o.typ == "stop" || o.typ == "restart" || o.typ == "try-restart"
+	}
 }
 
 // watchUnits begins to watch. It runs in the loop's goroutine.
@@ -68,12 +94,11 @@ func (l *Loop) unitEvent(ev systemd.Event) {
 		}
 	case systemd.JobQueued:
 		if w := l.watches[ev.Job.Unit]; w != nil {
-			l.tellUnit(w, w.job(ev.Job))
+			l.tellUnit(w, w.queued(ev.Job, l.opts.Now().Boot))
 		}
 	case systemd.JobEnded:
-		w := l.watches[ev.Job.Unit]
-		if w != nil && ev.Job.Foreign() && ev.Result != systemd.ResultDone && w.up && running(w.last) {
-			w.foreign = "" // an order that came to nothing explains no death
+		if w := l.watches[ev.Job.Unit]; w != nil {
+			w.ended(ev, l.opts.Now().Boot)
 		}
 	}
 }
@@ -83,7 +108,11 @@ func (l *Loop) unitChanged(w *unitWatch, ev systemd.UnitChanged) {
 		l.step(w.name, monitor.LostSight{Reason: ev.Err.Error()})
 		return
 	}
-	events := w.changed(ev.State, l.opts.Now().Boot)
+	now := l.opts.Now().Boot
+	if ev.MissedJobs > 0 && w.order.open { // its end may be among them
+		w.order.open, w.order.ended = false, now
+	}
+	events := w.changed(ev.State, now)
 	select {
 	case w.read <- struct{}{}:
 	default:
@@ -97,18 +126,27 @@ func (l *Loop) tellUnit(w *unitWatch, events []monitor.Event) {
 	}
 }
 
-// job notes who ordered what.
-func (w *unitWatch) job(j systemd.JobInfo) []monitor.Event {
-	switch {
-	case j.Foreign() && j.Type == "":
-		w.foreign = unreadJob
-	case j.Foreign():
-		w.foreign = j.Type
-	case !j.Own:
-		w.pulled = true
+// ended notes the end of a job. An order that came to nothing explains no death,
+// nor does a restart whose new instance has been seen.
+func (w *unitWatch) ended(ev systemd.JobEnded, now time.Duration) {
+	if ev.Job.ID != w.order.job {
+		return
+	}
+	w.order.open, w.order.ended = false, now
+	nothing := ev.Result != systemd.ResultDone
+	renewed := w.order.typ != "stop" && w.last.InvocationID != w.order.before
+	if w.up && running(w.last) && (nothing || renewed) {
+		w.order = order{}
+	}
+}
+
+// queued notes who ordered what.
+func (w *unitWatch) queued(j systemd.JobInfo, now time.Duration) []monitor.Event {
+	if !j.Own {
+		w.order = order{job: j.ID, typ: j.Type, pulled: !j.Foreign(), open: true, before: w.last.InvocationID}
 	}
 	if w.verdictAt != 0 {
-		return w.verdict()
+		return w.verdict(now)
 	}
 	return nil
 }
@@ -141,13 +179,13 @@ func (w *unitWatch) changed(s systemd.UnitState, now time.Duration) []monitor.Ev
 		return nil // on its way: its end tells
 	case !w.up:
 		return nil
-	case !w.ordered() && !w.pulled && (s.Active == "inactive" || before.Job != 0):
+	case !w.order.explains(s, now) && (s.Active == "inactive" || before.Job != 0):
 		if w.verdictAt == 0 {
 			w.verdictAt = now + jobNews
 		}
 		return nil
 	}
-	return w.verdict()
+	return w.verdict(now)
 }
 
 // found takes the first reading.
@@ -179,14 +217,13 @@ func (w *unitWatch) running(before, s systemd.UnitState) []monitor.Event {
 	case !same || !w.up:
 		return w.cameUp(s)
 	}
-	w.settled()
 	return nil
 }
 
 // cameUp takes an instance that others have started.
 func (w *unitWatch) cameUp(s systemd.UnitState) []monitor.Event {
 	var events []monitor.Event
-	if w.operator || w.foreign != "" && w.known {
+	if w.operator || w.order.job != 0 && !w.order.pulled && w.known {
 		events = append(events, monitor.OperatorOn{})
 	}
 	w.operator, w.up, w.adopt = false, true, false
@@ -194,34 +231,28 @@ func (w *unitWatch) cameUp(s systemd.UnitState) []monitor.Event {
 	return append(events, monitor.Started{Invocation: s.InvocationID})
 }
 
-// unreadJob stands for the type of a job that was gone before it could be read.
-const unreadJob = "?"
-
-// ordered reports whether somebody else has a job that ends an instance. An
-// unread one explains a clean end only.
-func (w *unitWatch) ordered() bool {
-	if w.foreign == unreadJob {
-		return w.last.Active == "inactive"
+// settled forgets what explains an end, unless it is still being carried out.
+func (w *unitWatch) settled() {
+	w.verdictAt = 0
+	if !w.order.open {
+		w.order = order{}
 	}
-	return w.foreign == "stop" || w.foreign == "restart" || w.foreign == "try-restart"
 }
 
-func (w *unitWatch) settled() { w.foreign, w.pulled, w.verdictAt = "", false, 0 }
-
 // verdict says why a unit that was up is down.
-func (w *unitWatch) verdict() []monitor.Event {
-	s, ordered, pulled := w.last, w.ordered(), w.pulled
+func (w *unitWatch) verdict(now time.Duration) []monitor.Event {
+	s, pulled := w.last, w.order.pulled
+	explained := w.order.explains(s, now)
 	if running(s) || s.Active == "deactivating" || !w.up {
 		w.verdictAt = 0
 		return nil
 	}
-	w.up = false
-	w.settled()
+	w.up, w.verdictAt, w.order = false, 0, order{}
 	switch {
-	case ordered:
+	case explained && !pulled:
 		w.operator = true
 		return []monitor.Event{monitor.OperatorOff{Reason: "stopped by an operator"}}
-	case pulled:
+	case explained:
 		return []monitor.Event{monitor.Absent{Reason: "stopped together with another unit"}}
 	default:
 		detail := s.Result
@@ -234,7 +265,7 @@ func (w *unitWatch) verdict() []monitor.Event {
 
 // restarted takes the end of our own restart. A death that came while it was
 // still called ours is told now.
-func (w *unitWatch) restarted(units *systemd.Units, ok bool) []monitor.Event {
+func (w *unitWatch) restarted(units *systemd.Units, ok bool, now time.Duration) []monitor.Event {
 	w.ours = false
 	if s, read := units.State(w.unit); read {
 		w.last, w.known = s, true
@@ -244,8 +275,8 @@ func (w *unitWatch) restarted(units *systemd.Units, ok bool) []monitor.Event {
 		w.settled()
 		return nil
 	}
-	w.up = ok || running(w.last) || w.ordered()
-	return w.verdict()
+	w.up = ok || running(w.last) || w.order.explains(w.last, now)
+	return w.verdict(now)
 }
 
 // restartUnit restarts a unit and waits for its job.
@@ -325,8 +356,9 @@ func (l *Loop) giveUp(ctx context.Context, units *systemd.Units, job systemd.Job
 	return monitor.RestartDone{Outcome: monitor.RestartFailed, Reason: "the restart did not end in time"}
 }
 
-// unitProbe reads what systemd says of a unit. Deaths come from the watch; the
-// probe is what sees that a unit is still down.
+// unitProbe looks at what systemd last said of a unit. Deaths come from the watch;
+// the probe is what sees that a unit is still down. It also has the unit read
+// again, for the watch: a signal may have been lost.
 type unitProbe struct {
 	units *systemd.Units
 	unit  string
@@ -337,6 +369,7 @@ func (p unitProbe) Probe(context.Context, bool) Result {
 	if p.units == nil || p.unit == "" {
 		return Result{}
 	}
+	p.units.Refresh(p.unit)
 	s, ok := p.units.State(p.unit)
 	switch {
 	case !ok:

@@ -190,3 +190,47 @@ func TestAbsentUnit(t *testing.T) {
 	}, patience, time.Millisecond)
 	assert.Empty(t, double.Calls("RestartUnit"))
 }
+
+// A reading that is older than an order does not make the monitor forget the
+// order: what comes of it is no death.
+func TestOlderReadingForgetsNoOrder(t *testing.T) {
+	double, l, _ := bed(t, nil)
+	for range 20 {
+		id := double.Foreign(webserver, "stop")
+		for range 5 { // readings that still show the instance
+			l.Tell(webserver, monitor.ProbeNow{}, nil)
+			double.Change(webserver, func(u *systemdtest.Unit) { u.MainPID++ })
+			inspect(l, (*monitor.Resource).View)
+		}
+		double.Finish(id, "done")
+		require.Eventually(t, func() bool {
+			return inspect(l, (*monitor.Resource).View).Status == monitor.StatusOffline
+		}, patience, time.Millisecond)
+		double.Finish(double.Foreign(webserver, "start"), "done")
+		require.Eventually(t, func() bool {
+			return inspect(l, (*monitor.Resource).View).Status == monitor.StatusOK
+		}, patience, time.Millisecond)
+	}
+	assert.Empty(t, double.Calls("RestartUnit"))
+}
+
+// An operator's restart explains the end of the old instance and nothing that the
+// new one does, in whatever order systemd's news of it comes.
+func TestOperatorRestartExplainsNoLaterDeath(t *testing.T) {
+	double, l, sc := bed(t, nil)
+	for n := 1; n <= 5; n++ {
+		before := inspect(l, (*monitor.Resource).Invocation)
+		id := double.Foreign(webserver, "restart")
+		double.Change(webserver, func(u *systemdtest.Unit) { u.InvocationID = fmt.Sprintf("%032x", 1000+n) })
+		require.Eventually(t, func() bool { return inspect(l, (*monitor.Resource).Invocation) != before }, patience, time.Millisecond)
+		double.Finish(id, "done") // later than the new instance was seen
+		kill(double)
+		double.WaitCalls("RestartUnit", n)
+		sc.awaitStatus(t, webserver, monitor.StatusOK)
+		require.Eventually(t, func() bool {
+			return inspect(l, (*monitor.Resource).View).Status == monitor.StatusOK
+		}, patience, time.Millisecond)
+		l.Tell(webserver, monitor.Reset{}, nil)
+		l.Tell(webserver, monitor.ProbeNow{}, nil)
+	}
+}
