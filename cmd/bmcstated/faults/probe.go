@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -113,13 +112,12 @@ func (n Net) talk(ctx context.Context, address netip.AddrPort, thorough bool) Re
 		deadline = time.Now().Add(time.Minute)
 	}
 	share := time.Duration(float64(time.Until(deadline)) * connectShare)
-	d := net.Dialer{Timeout: max(share, time.Nanosecond), KeepAlive: -1}
-	c, err := d.DialTCP(ctx, "tcp", netip.AddrPort{}, address)
+	c, err := dialTCP(ctx, time.Now().Add(share), address)
 	if err != nil {
 		return failure(err, monitor.ProbeCompleteFailure)
 	}
 	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(past) })
 	defer stop()
 	if err := c.SetDeadline(deadline); err != nil {
 		return failure(err, monitor.ProbeMonitorError)
@@ -128,9 +126,8 @@ func (n Net) talk(ctx context.Context, address netip.AddrPort, thorough bool) Re
 		return Result{}
 	}
 	if err := n.converse(c); err != nil {
-		var timeout net.Error
 		silent := n.Send == "" && n.Expect == "" && n.HTTPPath == ""
-		if silent || errors.As(err, &timeout) && timeout.Timeout() {
+		if silent || errors.Is(err, os.ErrDeadlineExceeded) {
 			return failure(err, weightLateEnd)
 		}
 		return failure(err, monitor.ProbeCompleteFailure)
@@ -141,7 +138,7 @@ func (n Net) talk(ctx context.Context, address netip.AddrPort, thorough bool) Re
 // maxLine bounds what is read of an answer.
 const maxLine = 4096
 
-func (n Net) converse(c net.Conn) error {
+func (n Net) converse(c *os.File) error {
 	send, expect := n.Send, n.Expect
 	if n.HTTPPath != "" {
 		send = "GET " + n.HTTPPath + " HTTP/1.0\r\nHost: " + n.Host + "\r\nConnection: close\r\n\r\n"
@@ -170,12 +167,8 @@ func (n Net) converse(c net.Conn) error {
 
 // disconnect closes our half and waits for the other side to close its: a
 // service that has hung accepts in the kernel and never closes.
-func (n Net) disconnect(c net.Conn) error {
-	half, ok := c.(interface{ CloseWrite() error })
-	if !ok {
-		return nil
-	}
-	if err := half.CloseWrite(); err != nil {
+func (n Net) disconnect(c *os.File) error {
+	if err := closeWrite(c); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, io.LimitReader(c, maxLine)); err != nil {
