@@ -1,5 +1,5 @@
 #!/bin/bash
-# What is under test, laid out as it is installed on a BMC.
+# What is under test, as make builds and installs it on a BMC.
 #
 # usage: payload.sh GOARCH DIR
 #
@@ -8,17 +8,13 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 goarch=$1 dir=$2
+programs=$(mktemp -d "$CACHE/programs.XXXXXX")
+trap 'rm -rf "$programs"' EXIT
 
-export CGO_ENABLED=0 GOARCH=$goarch GOARM=7
-mkdir -p "$dir/usr/bin" "$dir/usr/lib/systemd/system" "$dir/usr/share/dbus-1/system.d"
-for program in bmcstated bmcstatectl; do
-  [ -d "$REPO/cmd/$program" ] || { say "cmd/$program is not there yet: the bed goes without it"; continue; }
-  (cd "$REPO" && nice -n 10 go build -tags=godbus_no_tcp -trimpath -ldflags='-s -w' -o "$dir/usr/bin/$program" "./cmd/$program")
-done
-dist=$REPO/cmd/bmcstated/dist
-for unit in "$dist"/*.service "$dist"/*.target; do
-  [ ! -e "$unit" ] || cp "$unit" "$dir/usr/lib/systemd/system/"
-done
-for policy in "$dist"/*.conf; do
-  ! grep -qs '<busconfig>' "$policy" || cp "$policy" "$dir/usr/share/dbus-1/system.d/"
-done
+case $goarch in
+  arm) target=arm bin=$programs/arm ;;
+  amd64) target=build bin=$programs ;;
+  *) die "no programs for $goarch" ;;
+esac
+CGO_ENABLED=0 nice -n 10 make -s -C "$REPO" BUILD="$programs" PROGRAMS='bmcstated bmcstatectl' "$target"
+DESTDIR=$dir BIN=$bin PREFIX=/usr "$REPO/cmd/bmcstated/dist/install.sh" install

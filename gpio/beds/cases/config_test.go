@@ -19,6 +19,7 @@ type setup struct {
 	own     map[string]signal // sequence_gpio_configs, likewise
 	powerOn []signal          // power_on_sequence
 	timings map[string]int    // timing_configs
+	events  map[string]any    // event_configs
 	daemon  map[string]any    // bmcstate.json
 	host    int               // whose lines these are
 	on      bool              // the host runs when the daemon starts
@@ -62,10 +63,11 @@ func installed(t *testing.T, s setup) string {
 	var file struct {
 		Signals []signal       `json:"gpio_configs"`
 		Timings map[string]int `json:"timing_configs"`
+		Events  map[string]any `json:"event_configs,omitempty"`
 		Own     []signal       `json:"sequence_gpio_configs,omitempty"`
 		PowerOn []signal       `json:"power_on_sequence,omitempty"`
 	}
-	file.Timings, file.PowerOn = s.timings, s.powerOn
+	file.Timings, file.Events, file.PowerOn = s.timings, s.events, s.powerOn
 	file.Signals, file.Own = named(s.signals), named(s.own)
 	power, err := json.Marshal(file)
 	require.NoError(t, err)

@@ -58,6 +58,23 @@ func TestNMI(t *testing.T) {
 	assert.Empty(t, b.board.Pulses(0, "RESET_OUT"))
 }
 
+// TestButtonPassthrough: on a board that wires its buttons to the BMC alone, a press
+// is passed on for as long as it lasts.
+func TestButtonPassthrough(t *testing.T) {
+	s := off()
+	s.events = map[string]any{"ButtonPassthrough": true}
+	b, c := startedBMC(t, s)
+	mark := b.board.Mark()
+	require.NoError(t, c.Drive("POWER_BUTTON", false)) // past the board, which would act on it
+	b.awaitLine(t, "POWER_OUT", true)
+	b.await(t, buttonProperty("power", "ButtonPressed"), "true")
+	require.NoError(t, c.Drive("POWER_BUTTON", true))
+	b.awaitLine(t, "POWER_OUT", false)
+	b.await(t, hostState, "Running")
+	b.await(t, restartCause, "PowerButton")
+	assert.Len(t, b.board.Pulses(mark, "POWER_OUT"), 1)
+}
+
 // TestMaskedButton: the mask holds the output at its idle level, a request that
 // would press it is refused, and a finger on the button is only shown.
 func TestMaskedButton(t *testing.T) {
