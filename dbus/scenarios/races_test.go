@@ -1,0 +1,171 @@
+package scenarios
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// C26: the six questions of openbmc-state-manager.md §4.2, asked of this daemon.
+
+// statuses are "Transition Status" of the whole history.
+func (d *daemon) statuses() (all []string) {
+	d.t.Helper()
+	word := func(v godbus.Variant) string { s := v.Value().(string); return s[strings.LastIndexByte(s, '.')+1:] }
+	for _, r := range d.records() {
+		all = append(all, word(r["Transition"])+" "+word(r["Status"]))
+	}
+	return all
+}
+
+// (a) Two clients write at once. Both are told that their request was accepted,
+// one runs after the other, and the history says in which order.
+func TestC26TwoWritersAtOnce(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	other := d.bus.Connect(t)
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	wg.Go(func() { errs[0] = d.hset("On") })
+	wg.Go(func() {
+		errs[1] = other.Object(chassisName, chassisPath).Call(propsIface+".Set", 0, chassisName, "RequestedPowerTransition",
+			godbus.MakeVariant(shorts.Replace("CT.On"))).Err
+	})
+	wg.Wait()
+	require.NoError(t, errs[0])
+	require.NoError(t, errs[1])
+	first := d.started(1)
+	assert.Len(t, first, 1, "one at a time")
+	d.done(powerOn)
+	if first[0] == start(powerOn) {
+		d.started(2)
+	}
+	d.done(hostStartMin, hostStart)
+	d.idle()
+	if first[0] == start(powerOn) {
+		assert.Equal(t, []string{"On Success", "On Success"}, d.statuses())
+	} else {
+		assert.Equal(t, []string{"On Success", "On Noop"}, d.statuses())
+	}
+	d.untilHost("Running")
+}
+
+// (b) The same write again and again while it is carried out: one start, one
+// attempt.
+func TestC26RepeatedWrites(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	for range 50 {
+		require.NoError(t, d.hset("On"))
+	}
+	assert.Equal(t, []string{start(hostStart)}, d.started(1))
+	assert.Equal(t, uint32(2), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
+	d.done(powerOn, hostStartMin, hostStart)
+	d.idle()
+	assert.Equal(t, []string{"On Success"}, d.statuses())
+
+	for range 3 { // bug openbmc/openbmc#3207: an Off of what is off starts nothing that would hit the next On
+		require.NoError(t, d.hset("On"))
+	}
+	d.idle()
+	assert.Len(t, d.started(1), 1)
+}
+
+// (c) The opposite while one is carried out: it waits, and power is applied only
+// after it was seen gone.
+func TestC26OppositeRequests(t *testing.T) {
+	d := runningTargets(t, systemdConfig)
+	require.NoError(t, d.hset("Off"))
+	d.started(1)
+	require.NoError(t, d.hset("On"))
+	assert.Equal(t, []string{start(hostShutdown)}, d.started(1), "On waits")
+	d.done(hostStop, powerOff)
+	assert.Equal(t, []string{start(hostShutdown), start(hostStart)}, d.started(2))
+	require.NoError(t, d.hset("Off"))
+	assert.Len(t, d.started(2), 2, "Off waits: nobody's power on is cut short but by Chassis Off")
+	d.done(powerOn, hostStartMin, hostStart)
+	d.started(3)
+	d.done(hostStop, powerOff)
+	d.untilHost("Off")
+	d.idle()
+	assert.Equal(t, []string{"Off Success", "On Success", "Off Success"}, d.statuses())
+}
+
+// (d) The daemon dies in the middle. What was under way goes on in systemd, and
+// the next daemon says how it ended; nothing is started again.
+func TestC26CrashInTheMiddle(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		t.Run(map[bool]string{true: "the jobs end meanwhile", false: "the jobs go on"}[ended], func(t *testing.T) {
+			d := bootTargets(t, systemdConfig)
+			require.NoError(t, d.hset("On"))
+			d.started(1)
+			d.done(powerOn)
+			d.untilChassis("On")
+			require.NoError(t, d.cmd.Process.Kill())
+			<-d.exited
+			if ended {
+				d.done(hostStartMin, hostStart)
+			}
+			d.start()
+			if !ended {
+				d.untilHost("TransitioningToRunning")
+				d.done(hostStartMin, hostStart)
+			}
+			d.untilHost("Running")
+			d.idle()
+			assert.Equal(t, []string{"On Success"}, d.statuses())
+			assert.Len(t, d.started(1), 1)
+			assert.Equal(t, uint32(2), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"), "neither refilled nor taken twice")
+		})
+	}
+}
+
+// (e) A power off fails, and so does what should mend it: nothing stays in
+// transition, and the next request is carried out (openbmc/openbmc#2657).
+func TestC26FailureOfAFailure(t *testing.T) {
+	d := runningTargets(t, systemdConfig)
+	require.NoError(t, d.hset("Off"))
+	d.started(1)
+	d.job(powerOff, "failed")
+	d.job(hostShutdown, "dependency")
+	status, reason := d.untilRecord()
+	assert.Equal(t, "Failed", status, reason)
+	d.sd.SetActive(powerOn, "active") // it was not switched off after all
+	d.sd.SetActive(hostStartMin, "active")
+	d.untilHost("Running")
+	d.untilChassis("On")
+	require.NoError(t, d.cset("Off"))
+	d.started(2)
+	d.done(hostStop, powerOff)
+	d.untilChassis("Off")
+	status, reason = d.untilRecord()
+	assert.Equal(t, "Success", status, reason)
+}
+
+// S41, to the second: when the BMC booted, by its own clocks.
+func TestS41LastRebootTime(t *testing.T) {
+	d := bootTargets(t, systemdConfig)
+	text, err := os.ReadFile("/proc/uptime")
+	require.NoError(t, err)
+	uptime, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	require.NoError(t, err)
+	booted := float64(time.Now().UnixMilli()) - 1000*uptime
+	first := d.get(bmcName, bmcPath, bmcName, "LastRebootTime").(uint64)
+	assert.InDelta(t, booted, float64(first), 2000)
+	assert.Equal(t, first, d.get(bmcName, bmcPath, bmcName, "LastRebootTime"))
+}
+
+// C13: there is no hypervisor of ours, and asking for it harms nothing.
+func TestC13Hypervisor(t *testing.T) {
+	d := boot(t, "")
+	err := d.set(hostName, "/xyz/openbmc_project/state/hypervisor0", hostName, "RequestedHostTransition", shorts.Replace("HT.Off"))
+	assert.Equal(t, "org.freedesktop.DBus.Error.UnknownObject", errorName(err))
+	err = d.set("xyz.openbmc_project.State.Hypervisor", "/xyz/openbmc_project/state/hypervisor0", hostName, "RequestedHostTransition", shorts.Replace("HT.Off"))
+	assert.Equal(t, "org.freedesktop.DBus.Error.ServiceUnknown", errorName(err))
+	assert.Equal(t, shorts.Replace("HS.Off"), d.host())
+}
