@@ -50,7 +50,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 	times.Known, times.Commit, times.Settle, times.Hint = cfg.KnownTimeout, cfg.CommitTimeout, cfg.Settle, cfg.HintTTL
 	times.OffGuard, times.RestoreSettle = cfg.OffGuard, cfg.RestoreSettle
 	ec := engine.Config{
-		Times: times, RebootCause: m.cause, System: engine.SystemMode(cfg.System), BMCUnits: m.units != nil && !m.simulate,
+		Times: times, RebootCause: m.cause, System: engine.SystemMode(cfg.System), Chassis0: m.chassis0(), BMCUnits: m.units != nil && !m.simulate,
 		RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
 		OverdueMax: cfg.OverdueMax, RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
@@ -89,6 +89,10 @@ func (m *machine) slotOf(d domainOf) int {
 	}
 	return 0
 }
+
+// chassis0 reports whether chassis0 stands for all chassis: there are several, and
+// none is it.
+func (m *machine) chassis0() bool { return len(m.domains) > 1 && m.domains[0].chassis[0] > 0 }
 
 // systems are the numbers of the chassis_system objects.
 func (m *machine) systems(cfg config.Config) (all []int) {

@@ -122,6 +122,14 @@ func (m *machine) chassis() (all []int) {
 	return all
 }
 
+// servedChassis are the numbers of the chassis objects.
+func (m *machine) servedChassis() []int {
+	if m.chassis0() {
+		return append([]int{0}, m.chassis()...)
+	}
+	return m.chassis()
+}
+
 func (m *machine) domainIDs() (all []int) {
 	for _, d := range m.domains {
 		all = append(all, d.id)

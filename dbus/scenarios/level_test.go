@@ -110,3 +110,21 @@ func TestChassisSystemIsAllChassis(t *testing.T) {
 	require.Equal(t, shorts.Replace("CT.Off"), d.get(chassisName, path, chassisName, "RequestedPowerTransition"))
 	require.Error(t, d.set(chassisName, path, chassisName, "CurrentPowerState", shorts.Replace("PS.On")))
 }
+
+// chassis0 stands for all chassis where none of them is it (DESIGN.md §3.2).
+func TestChassis0IsAllChassis(t *testing.T) {
+	d := boot(t, `{"hosts": [{"host": 0, "chassis": 1}, {"host": 1, "chassis": 2}]}`)
+	single := func(n, state string) {
+		d.until(chassisName+n, "/xyz/openbmc_project/state/chassis"+n, chassisName, "CurrentPowerState", "PS."+state)
+	}
+	d.untilChassis("Off")
+	require.NoError(t, d.cset("On"))
+	single("1", "On")
+	single("2", "On")
+	d.untilChassis("On")
+	require.NoError(t, d.cset("Off"))
+	single("1", "Off")
+	single("2", "Off")
+	d.untilChassis("Off")
+	require.Equal(t, shorts.Replace("CT.Off"), d.get(chassisName, chassisPath, chassisName, "RequestedPowerTransition"))
+}

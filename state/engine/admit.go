@@ -26,7 +26,7 @@ func (c *Core) write(ev Write) {
 		c.bmc.write(ev)
 		return
 	}
-	if ev.Object == systemObject {
+	if c.aggregate(ev.Object) {
 		c.writeSystem(ev)
 		return
 	}
@@ -140,7 +140,7 @@ func (d *domain) accepted(seq uint64, err error) {
 		d.q.Durable(seq)
 		return
 	}
-	if err != nil && req.Op.Class() == state.Emergency && req.Object != systemObject {
+	if err != nil && req.Op.Class() == state.Emergency && !d.core.aggregate(req.Object) {
 		d.goWithoutJournal(seq)
 		return
 	}
@@ -166,7 +166,7 @@ func (d *domain) durable(seq uint64) {
 		return
 	}
 	d.core.notice(NoticeAccepted, d.cfg.ID, d.q, seq)
-	if req.Object == systemObject {
+	if d.core.aggregate(req.Object) {
 		return // its parts overtake
 	}
 	switch req.Op.Class() {

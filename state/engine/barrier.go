@@ -43,7 +43,7 @@ func (d *domain) offThatWaits() (uint64, bool) {
 		return r.seq, true
 	}
 	for _, req := range d.q.Unfinished() {
-		if req.Op.Class() == state.Emergency && req.Object != systemObject && d.undurable[req.Seq] {
+		if req.Op.Class() == state.Emergency && !d.core.aggregate(req.Object) && d.undurable[req.Seq] {
 			return req.Seq, true
 		}
 	}

@@ -18,6 +18,8 @@ type Config struct {
 	RetryAttempts uint32 // before anyone wrote RetryAttempts
 
 	System SystemMode // what chassis_system0 is
+	// Chassis0 says that chassis0 stands for all chassis: none of them is it.
+	Chassis0 bool
 
 	RebootCause state.RebootCause // of this boot; the zero value is POR
 

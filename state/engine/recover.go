@@ -60,7 +60,7 @@ func (c *Core) find(id int) *domain {
 }
 
 func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
-	d.q.Restore(d.now(), r.Request, queue.Restored{Age: age, Aside: r.Object == systemObject})
+	d.q.Restore(d.now(), r.Request, queue.Restored{Age: age, Aside: d.core.aggregate(r.Object)})
 	if d.recoverSystem(r, sameBoot) {
 		return
 	}

@@ -9,12 +9,13 @@ import (
 // effect but a hint.
 func (c *Core) set(ev Set) {
 	answer := Answer{}
-	if ev.Object.Kind == state.KindBMC {
+	switch d := c.domainOf(ev.Object); {
+	case ev.Object.Kind == state.KindBMC:
 		c.bmc.set(ev)
-	} else if d := c.domainOf(ev.Object); d == nil {
-		answer.Err = invalidArgument("there is no %s", ev.Object)
-	} else {
+	case d != nil:
 		answer.Err = d.set(ev)
+	case !c.aggregate(ev.Object): // which shows what its chassis show
+		answer.Err = invalidArgument("there is no %s", ev.Object)
 	}
 	if durableProps[ev.Prop] && answer.Err == nil {
 		c.sets = append(c.sets, ev.Reply)

@@ -21,13 +21,21 @@ const (
 	SystemTarget                      // its PowerCycle starts chassis-system-reset.target
 )
 
-// systemObject is the whole machine, chassis_system0.
-var systemObject = state.Object{Kind: state.KindSystem}
+// systemObject is the whole machine, and so is chassis0 where no chassis is.
+var (
+	systemObject   = state.Object{Kind: state.KindSystem}
+	chassis0Object = state.Object{Kind: state.KindChassis}
+)
+
+// aggregate reports whether an object stands for all chassis.
+func (c *Core) aggregate(o state.Object) bool {
+	return o == systemObject || c.cfg.Chassis0 && o == chassis0Object
+}
 
 // systemCause marks, in the journal, the part of a request to the whole machine.
 const systemCause = "chassis_system0"
 
-// system is chassis_system0 (DESIGN.md §3.2). A request to it is a parent with a
+// system is what stands for all chassis (DESIGN.md §3.2). A request to it is a parent with a
 // part per domain. It is kept in the queue of the lowest domain, where it stands
 // in nobody's way.
 //
@@ -37,7 +45,7 @@ const systemCause = "chassis_system0"
 // Times.Gather none.
 type system struct {
 	parents []*parent
-	shown   state.Chassis
+	shown   [2]state.Chassis // chassis_system0 and chassis0
 	once    bool
 }
 
@@ -45,6 +53,8 @@ type parent struct {
 	seq      uint64
 	op       state.Operation
 	caller   Caller
+	target   bool // a target does it
+	members  []*domain
 	parts    []part
 	released bool // the parts run
 	deadline time.Duration
@@ -57,26 +67,36 @@ type part struct {
 	why string // refused: it has no request
 }
 
-// writeSystem takes a write to chassis_system0.
+// writeSystem takes a write to what stands for all chassis.
 func (c *Core) writeSystem(ev Write) {
-	if c.cfg.System == SystemNone || c.cfg.System == SystemTarget && ev.Op != state.ChassisPowerCycle {
-		c.refuse(ev.Reply, invalidArgument("chassis_system0 does not take %s", ev.Op))
+	target := ev.Object == systemObject && c.cfg.System == SystemTarget
+	if ev.Object == systemObject && c.cfg.System == SystemNone || target && ev.Op != state.ChassisPowerCycle {
+		c.refuse(ev.Reply, invalidArgument("%s does not take %s", ev.Object, ev.Op))
 		return
 	}
 	seq := c.domains[0].admit(queue.Delivery{
-		Key: state.Key{UID: ev.Caller.UID}, Object: systemObject, Op: ev.Op, Conn: ev.Caller.Sender, Property: true, Aside: true,
+		Key: state.Key{UID: ev.Caller.UID}, Object: ev.Object, Op: ev.Op, Conn: ev.Caller.Sender, Property: true, Aside: true,
 	}, ev.Reply)
 	if seq == 0 {
 		return // a repeat, or refused
 	}
-	p := &parent{seq: seq, op: ev.Op, caller: ev.Caller, deadline: c.now.Boot + c.cfg.Times.Gather}
+	p := &parent{seq: seq, op: ev.Op, caller: ev.Caller, target: target, members: c.members(), deadline: c.now.Boot + c.cfg.Times.Gather}
 	c.system.parents = append(c.system.parents, p)
 	if ev.Op == state.ChassisOff {
-		for _, d := range c.domains {
+		for _, d := range p.members {
 			p.ask(d)
 		}
 		p.released = true
 	}
+}
+
+// members are the domains that take part: those that something drives.
+func (c *Core) members() []*domain {
+	m := slices.DeleteFunc(slices.Clone(c.domains), func(d *domain) bool { return !d.cfg.Driven })
+	if len(m) == 0 {
+		return c.domains // they say why nothing happens
+	}
+	return m
 }
 
 // ask makes the next part, in d.
@@ -144,7 +164,7 @@ func (c *Core) advanceParent(p *parent) bool {
 		return true
 	case lowest.undurable[p.seq]:
 		return false
-	case c.cfg.System == SystemTarget:
+	case p.target:
 		if req.Status == state.Pending {
 			p.entry = c.startParent(p)
 		}
@@ -175,11 +195,11 @@ func (p *parent) gather(c *Core) bool {
 				return false
 			}
 		}
-		if len(p.parts) == len(c.domains) {
+		if len(p.parts) == len(p.members) {
 			p.release()
 			return true
 		}
-		p.ask(c.domains[len(p.parts)])
+		p.ask(p.members[len(p.parts)])
 	}
 }
 
@@ -288,7 +308,7 @@ func (c *Core) systemWasReset(ev systemReset) {
 // machine. It reports whether the record was one of these.
 func (d *domain) recoverSystem(r *history.Record, sameBoot bool) bool {
 	part := r.Cause == systemCause && r.Status == state.Pending && r.Op != state.ChassisOff
-	if r.Object != systemObject && !part || r.Status.Final() {
+	if !d.core.aggregate(r.Object) && !part || r.Status.Final() {
 		return false
 	}
 	switch {
@@ -302,29 +322,44 @@ func (d *domain) recoverSystem(r *history.Record, sameBoot bool) bool {
 	return true
 }
 
-// publishSystem shows the whole machine: on while any chassis is.
+// powerRank orders the power states: of several chassis the highest counts
+// (openbmc-state-manager.md §2.12).
+var powerRank = [...]int{
+	state.PowerStateOff: 0, state.PowerStateOn: 1, state.PowerStateTransitioningToOn: 2, state.PowerStateTransitioningToOff: 3,
+}
+
+// publishSystem shows what stands for all chassis.
 func (c *Core) publishSystem() {
-	if c.cfg.System == SystemNone {
+	if c.cfg.System == SystemNone && !c.cfg.Chassis0 {
 		return
 	}
+	v := state.Chassis{Status: state.PowerStatusGood}
+	for _, d := range c.members() {
+		one := &d.shown.chassis
+		if powerRank[one.Current] > powerRank[v.Current] {
+			v.Current = one.Current
+		}
+		v.Status = min(v.Status, one.Status) // Undefined, BrownOut, UPS, Good
+		v.LastStateChange = max(v.LastStateChange, one.LastStateChange)
+		v.POHCounter = max(v.POHCounter, one.POHCounter)
+	}
+	system, chassis := v, v
+	system.Requested, chassis.Requested = c.newest(systemObject, state.ChassisOn), c.newest(chassis0Object, state.ChassisOff)
 	s := &c.system
-	v := state.Chassis{Requested: state.ChassisOn, Status: state.PowerStatusGood}
-	for _, d := range c.domains {
-		if d.shown.chassis.Current != state.PowerStateOff {
-			v.Current = state.PowerStateOn
-		}
-		v.LastStateChange = max(v.LastStateChange, d.shown.chassis.LastStateChange)
-		if d.shown.chassis.Status != state.PowerStatusGood {
-			v.Status = d.shown.chassis.Status
-		}
+	if c.cfg.System != SystemNone && (!s.once || system != s.shown[0]) {
+		c.emit(publishSystem{0, system})
 	}
-	if n, ok := c.domains[0].q.Newest(systemObject); ok {
-		v.Requested = n.Op
+	if c.cfg.Chassis0 && (!s.once || chassis != s.shown[1]) {
+		c.emit(publishChassis{0, chassis})
 	}
-	if !s.once || v != s.shown {
-		s.once, s.shown = true, v
-		c.emit(publishSystem{0, v})
+	s.once, s.shown = true, [2]state.Chassis{system, chassis}
+}
+
+func (c *Core) newest(o state.Object, unset state.Operation) state.Operation {
+	if n, ok := c.domains[0].q.Newest(o); ok {
+		return n.Op
 	}
+	return unset
 }
 
 // nextDeadline returns when a parent gives up waiting for executors.

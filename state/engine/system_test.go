@@ -250,3 +250,42 @@ func TestNoSystemObjectUnlessConfigured(t *testing.T) {
 	require.Equal(t, CodeInvalidArgument, f.writeSystem(0, state.ChassisOff).answer.Err.Code)
 	require.Empty(t, f.systems)
 }
+
+// Where no chassis is chassis0, it stands for all, and the highest of their
+// states counts. One that nothing drives takes no part.
+func TestChassis0OverMany(t *testing.T) {
+	f := newFleet(t, SystemNone, func(c *Config) {
+		c.Chassis0 = true
+		c.Domains[0].Chassis = []int{3}
+	})
+	write := func(op state.Operation) *reply {
+		p := &reply{}
+		f.step(Write{Object: chassis0Object, Op: op, Reply: p.take(t)})
+		return p
+	}
+	p := write(state.ChassisOn)
+	f.pass(time.Minute)
+	require.Equal(t, state.Success, f.status(p.answer.Seq), f.reason(p.answer.Seq))
+	require.True(t, f.on[1] && f.on[2])
+	require.Equal(t, state.PowerStateOn, f.chassis[len(f.chassis)-1].Current)
+
+	f.on[1], f.on[2] = false, false
+	f.reread()
+	var shown state.Chassis
+	for _, e := range f.effects {
+		if e, ok := e.(publishChassis); ok && e.index == 0 {
+			shown = e.chassis
+		}
+	}
+	require.Equal(t, state.PowerStateOn, shown.Current, "one of them is")
+	require.Equal(t, state.ChassisOn, shown.Requested)
+	hint := &reply{}
+	f.step(Set{Object: chassis0Object, Prop: PropPowerState, Value: uint64(state.PowerStateTransitioningToOn), Reply: hint.take(t)})
+	require.Nil(t, hint.answer.Err, "its writers exist")
+
+	f.core.domains[2].cfg.Driven = false
+	p = write(state.ChassisOff)
+	f.pass(time.Minute)
+	require.Equal(t, state.Success, f.status(p.answer.Seq), f.reason(p.answer.Seq))
+	require.Zero(t, f.core.domains[2].q.Len()-1, "the On alone")
+}
