@@ -53,7 +53,8 @@ type VirtualConfig struct {
 	// HpmStbyEn gives the board that level-type output. It is off when AC is
 	// applied, and without it no power comes up.
 	HpmStbyEn bool `json:"hpmStbyEn,omitempty"`
-	// StartOn: the board powers itself on when AC is applied.
+	// StartOn: the board powers itself on when AC is applied; with PowerLevel its
+	// latch does.
 	StartOn bool `json:"startOn,omitempty"`
 
 	Faults Faults `json:"faults"`

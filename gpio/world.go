@@ -93,7 +93,10 @@ func newWorld(id, machine string, cfg VirtualConfig, now time.Duration) *world {
 	w.setWire(SIOS5, true)
 	w.setWire(PlatformReset, true)
 	w.setWire(SlotPower, true)
-	if cfg.StartOn {
+	if cfg.StartOn && cfg.PowerLevel {
+		w.setWire(PowerOut, true)
+		w.react()
+	} else if cfg.StartOn {
 		w.askPower()
 	}
 	return w

@@ -1,9 +1,11 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ type trial struct {
 	holds  int // of power: force-off holds, which a crash may repeat once (P3)
 	reach  bool
 	passes bool
+	level  bool // the power button is a level: power counts its rises
 }
 
 var trials = []trial{
@@ -34,6 +37,9 @@ var trials = []trial{
 	{op: state.HostForceWarmReboot, on: true, reset: 1, reach: true, passes: true},
 	{op: state.ChassisOff, on: true, power: 1, holds: 1},
 	{op: state.ChassisPowerCycle, on: true, power: 2, holds: 1, reach: true, passes: true},
+	{op: state.HostOn, power: 1, reach: true, level: true},
+	{op: state.ChassisOff, on: true, level: true},
+	{op: state.ChassisPowerCycle, on: true, power: 1, reach: true, passes: true, level: true},
 }
 
 var submission = client.Submission{Client: "crash", Request: "1"}
@@ -75,6 +81,7 @@ func (w *world) submit(tr trial) run {
 // passes.
 func count(t *testing.T, bin string, tr trial) []string {
 	w := newWorld(t, bin, tr.on)
+	w.setLevel(tr.level)
 	w.start(0)
 	w.settleOn(tr)
 	w.armNow()
@@ -82,6 +89,14 @@ func count(t *testing.T, bin string, tr trial) []string {
 	names := w.passed()
 	w.kill()
 	return names
+}
+
+// setLevel makes the power button a level, before the daemon starts.
+func (w *world) setLevel(level bool) {
+	text, err := os.ReadFile(w.config)
+	require.NoError(w.t, err)
+	text = bytes.Replace(text, []byte(`"startOn"`), fmt.Appendf(nil, `"powerLevel": %v, "startOn"`, level), 1)
+	require.NoError(w.t, os.WriteFile(w.config, text, 0o600))
 }
 
 // settleOn waits until a board that starts on shows it.
@@ -95,6 +110,7 @@ func (w *world) settleOn(tr trial) {
 // returns what it finds broken, "" for nothing.
 func violation(t *testing.T, bin string, tr trial, at int, sameBoot bool) error {
 	w := newWorld(t, bin, tr.on)
+	w.setLevel(tr.level)
 	w.start(at)
 	w.settleOn(tr)
 	w.armNow()
@@ -151,6 +167,10 @@ func (w *world) checkWires(tr trial, r run, success bool) error {
 		case x.Signal == gpio.PowerOk && !x.Asserted, x.Signal == gpio.PostComplete && !x.Asserted:
 			passage = true
 		case x.Signal != gpio.PowerOut && x.Signal != gpio.ResetOut:
+		case x.Signal == gpio.PowerOut && tr.level:
+			if x.Asserted {
+				presses[x.Signal]++
+			}
 		case x.Asserted:
 			presses[x.Signal]++
 			passage = passage || x.Signal == gpio.ResetOut // its only sign where it meets POST
@@ -228,7 +248,7 @@ func TestEveryCrashPoint(t *testing.T) {
 			require.Greater(t, len(names), 10, "the daemon passes points")
 			for at := range names {
 				for _, sameBoot := range []bool{true, false} {
-					t.Run(fmt.Sprintf("%s/%d-%s/same=%v", tr.op, at+1, names[at], sameBoot), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s level=%v/%d-%s/same=%v", tr.op, tr.level, at+1, names[at], sameBoot), func(t *testing.T) {
 						t.Parallel()
 						require.NoError(t, violation(t, bin, tr, at+1, sameBoot))
 						tried.Add(1)
