@@ -169,3 +169,46 @@ func TestC13Hypervisor(t *testing.T) {
 	assert.Equal(t, "org.freedesktop.DBus.Error.ServiceUnknown", errorName(err))
 	assert.Equal(t, shorts.Replace("HS.Off"), d.host())
 }
+
+// The BMC was reset while the host ran: power is good by the power service's
+// word, no target is active, and the platform's services start the targets again
+// (openbmc-state-manager.md §2.8). Nothing is started by the daemon, power is not
+// touched, and all values are back.
+func TestHostFoundAgainAfterABMCReset(t *testing.T) {
+	d := prepareTargets(t, systemdConfig)
+	d.servePower(1)
+	d.sd.SetActive(powerOff, "inactive")
+	d.sd.SetActive(hostStop, "inactive")
+	for _, u := range []string{powerOn, hostStartMin, hostStart} {
+		d.sd.SetActive(u, "active")
+	}
+	d.start()
+	d.untilHost("Running")
+	d.untilBMC("Ready")
+	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.OSRunning")))
+	d.untilChassis("On")
+	before := d.all()
+	require.Equal(t, 0, d.stop())
+
+	for _, u := range []string{powerOn, hostStartMin, hostStart} {
+		d.sd.SetActive(u, "inactive") // as systemd has them after a boot
+	}
+	d.start()
+	d.untilChassis("On")
+	d.sd.ForeignStart(powerOn)
+	d.done(powerOn)
+	d.sd.ForeignStart(hostStart)
+	d.done(hostStartMin, hostStart)
+	d.untilHost("Running")
+	d.idle()
+	for _, s := range d.statuses() {
+		assert.Equal(t, "On Success", s)
+	}
+	after := d.all()
+	delete(before[hostPath], "AttemptsLeft") // a start by other hands takes one, like any
+	delete(after[hostPath], "AttemptsLeft")
+	delete(before[hostPath], "RequestedHostTransition")
+	delete(after[hostPath], "RequestedHostTransition")
+	assert.Equal(t, before, after)
+	assert.Empty(t, d.sd.Calls("StartUnit", "StopUnit", "RestartUnit", "CancelJob"))
+}
