@@ -68,7 +68,7 @@ test: deps
 	@$(DEMO)/deps.sh gcc=gcc cc=libc6-dev setpriv=util-linux
 	go vet ./...
 	@set -o pipefail; export CI=$${CI:-true}; { go test -race -timeout 30m -json ./...; \
-		a=$$?; go test -timeout 30m -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go
+		a=$$?; go test -timeout 30m -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go dbus/scenarios/COVERAGE.md
 
 race: test
 

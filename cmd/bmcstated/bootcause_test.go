@@ -14,10 +14,12 @@ import (
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/slog"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // C21 of openbmc-state-manager.md §5, and the pinhole button of §2.2.
 func TestRebootCause(t *testing.T) {
+	statetest.Covers(t, "C21", "B19")
 	const absent = -1
 	for _, c := range []struct {
 		status  string // of the watchdog; "" = it cannot be read
@@ -76,4 +78,23 @@ func TestPinholeResetIsLoggedOnce(t *testing.T) {
 		p.events.Close()
 		assert.Empty(t, kept, run)
 	}
+}
+
+// A simulated boot tells the mains from a reboot, and a restart of the daemon
+// from both.
+func TestSimulatedCause(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	cause := func() state.RebootCause {
+		c, err := simulatedCause(dir)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "boot"), nil, 0o600))
+		return c
+	}
+	assert.Equal(t, state.RebootCausePOR, cause())
+	assert.Equal(t, state.RebootCausePOR, cause(), "a restart of the daemon")
+	require.NoError(t, os.Remove(filepath.Join(dir, "boot")))
+	assert.Equal(t, state.RebootCauseSoftware, cause())
+	assert.Equal(t, state.RebootCauseSoftware, cause(), "a restart of the daemon")
+	require.NoError(t, os.RemoveAll(dir))
+	assert.Equal(t, state.RebootCausePOR, cause())
 }

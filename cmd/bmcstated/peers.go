@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
@@ -24,6 +25,7 @@ type peerWorld struct {
 	events   *peers.EventLog
 	settings *peers.Settings
 	firmware *peers.Firmware
+	watchers []*peers.Watcher
 	nmi      *peers.NMISource // nil where no host has an NMI output
 	markers  string           // directory of the marks that other daemons look at
 	m        *machine
@@ -40,6 +42,7 @@ func openPeers(f flags, m *machine, log *slog.Logger) *peerWorld {
 	if f.simulate {
 		p.markers = filepath.Join(f.runDir, "openbmc")
 	}
+	p.watchHosts()
 	return p
 }
 
@@ -61,9 +64,74 @@ func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *db
 		Post: post, Serve: server.ServeSettings, Log: p.log,
 	})
 	p.firmware = peers.NewFirmware(p.link, peerRetry, post)
+	p.watchRole(cfg, post)
+	p.watchers = append(p.watchers, p.link.WatchSupplies(p.m.chassis(), peerRetry, func(chassis int, s state.PowerStatus) {
+		if id, ok := p.domainOf(chassis); ok {
+			post(engine.Supplies{Domain: id, Status: s})
+		}
+	}))
 	if host, ok := p.m.nmiHost(); ok {
 		p.nmi = peers.NewNMISource(p.link, host, peerRetry, post, p.log)
 	}
+}
+
+// watchRole tells whether this BMC is the passive one, where that matters.
+func (p *peerWorld) watchRole(cfg config.Config, post func(engine.Event)) {
+	if !cfg.RequireActiveBMC {
+		return
+	}
+	p.watchers = append(p.watchers, p.link.WatchRole(peerRetry, func(passive bool) { post(engine.BMCRole{Passive: passive}) }))
+}
+
+// domainOf returns the domain of a chassis, where it is its first: the supplies
+// of that one count.
+func (p *peerWorld) domainOf(chassis int) (id int, ok bool) {
+	for _, d := range p.m.domains {
+		if d.id == chassis {
+			return d.id, true
+		}
+	}
+	return 0, false
+}
+
+// watchHosts lets the firmware's own word count for hosts whose units have not
+// been up since the BMC booted.
+func (p *peerWorld) watchHosts() {
+	boards := map[int]*conditionBoard{}
+	var hosts []int
+	for _, d := range p.m.domains {
+		units, ok := p.m.boards[d.id].(*unitBoard)
+		if !ok {
+			continue // lines show whether the host runs
+		}
+		b := &conditionBoard{unitBoard: units}
+		p.m.boards[d.id], boards[d.hosts[0]] = b, b
+		hosts = append(hosts, d.hosts[0])
+	}
+	if len(hosts) == 0 {
+		return
+	}
+	p.watchers = append(p.watchers, p.link.WatchHosts(hosts, hostsEvery, func(h int, running bool) { boards[h].running.Store(running) }))
+}
+
+// hostsEvery is the pace at which hosts' firmware is asked after: an object that
+// comes late is seen within it.
+const hostsEvery = 5 * time.Second
+
+// conditionBoard is a board of units beside which the host's firmware may say
+// that it runs.
+type conditionBoard struct {
+	*unitBoard
+	running atomic.Bool
+}
+
+// Read asks the units first. A unit that was up in this boot knows better.
+func (b *conditionBoard) Read(ctx context.Context, settle time.Duration) (state.Levels, bool, error) {
+	l, agreed, err := b.unitBoard.Read(ctx, settle)
+	if l.HostActive == state.LevelOff && l.HostSince == 0 && l.PowerGood == state.LevelOn && b.running.Load() {
+		l.HostActive = state.LevelOn
+	}
+	return l, agreed, err
 }
 
 // run ends it all with ctx.
@@ -81,6 +149,9 @@ func (p *peerWorld) close() {
 	}
 	if p.nmi != nil {
 		p.nmi.Close()
+	}
+	for _, w := range p.watchers {
+		w.Close()
 	}
 	p.events.Close()
 	p.link.Close()

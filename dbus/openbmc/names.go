@@ -91,16 +91,17 @@ func settingPath(host int, name string, oneTime bool) godbus.ObjectPath {
 
 // Error names.
 const (
-	ErrInvalidArgument = "xyz.openbmc_project.Common.Error.InvalidArgument"
-	ErrNotAllowed      = "xyz.openbmc_project.Common.Error.NotAllowed"
-	ErrUnavailable     = "xyz.openbmc_project.Common.Error.Unavailable"
-	ErrHostNotReady    = "xyz.openbmc_project.State.Host.Error.BMCNotReady"
-	ErrChassisNotReady = "xyz.openbmc_project.State.Chassis.Error.BMCNotReady"
-	ErrInvalidTime     = "xyz.openbmc_project.ScheduledTime.Error.InvalidTime"
-	ErrIDConflict      = "xyz.openbmc_project.State.TransitionQueue.Error.IdConflict"     // ours
-	ErrBusy            = "xyz.openbmc_project.State.TransitionQueue.Error.Busy"           // ours
-	ErrFull            = "xyz.openbmc_project.State.TransitionQueue.Error.Full"           // ours
-	ErrUnknownRequest  = "xyz.openbmc_project.State.TransitionQueue.Error.UnknownRequest" // ours
+	ErrInvalidArgument  = "xyz.openbmc_project.Common.Error.InvalidArgument"
+	ErrNotAllowed       = "xyz.openbmc_project.Common.Error.NotAllowed"
+	ErrUnavailable      = "xyz.openbmc_project.Common.Error.Unavailable"
+	ErrResourceNotFound = "xyz.openbmc_project.Common.Error.ResourceNotFound" // the mapper's
+	ErrHostNotReady     = "xyz.openbmc_project.State.Host.Error.BMCNotReady"
+	ErrChassisNotReady  = "xyz.openbmc_project.State.Chassis.Error.BMCNotReady"
+	ErrInvalidTime      = "xyz.openbmc_project.ScheduledTime.Error.InvalidTime"
+	ErrIDConflict       = "xyz.openbmc_project.State.TransitionQueue.Error.IdConflict"     // ours
+	ErrBusy             = "xyz.openbmc_project.State.TransitionQueue.Error.Busy"           // ours
+	ErrFull             = "xyz.openbmc_project.State.TransitionQueue.Error.Full"           // ours
+	ErrUnknownRequest   = "xyz.openbmc_project.State.TransitionQueue.Error.UnknownRequest" // ours
 )
 
 // NoObject stands where a path is wanted and there is no object.

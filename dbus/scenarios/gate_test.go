@@ -9,6 +9,8 @@ import (
 	"github.com/godbus/dbus/v5/introspect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 const (
@@ -70,6 +72,7 @@ func (d *daemon) untilAnswer(name string, write func() error) {
 // S43, C12: an update under way keeps power from being applied, and never from
 // being taken away.
 func TestS43FirmwareGate(t *testing.T) {
+	statetest.Covers(t, "S43", "C12")
 	d := prepareTargets(t, systemdConfig)
 	mapper := d.bus.StartMapper(t)
 	u := d.startUpdater()
@@ -115,6 +118,7 @@ func TestS43FirmwareGate(t *testing.T) {
 
 // Without a mapper nothing is known to block.
 func TestS43WithoutAMapper(t *testing.T) {
+	statetest.Covers(t, "S43")
 	d := bootTargets(t, systemdConfig)
 	require.NoError(t, d.hset("On"))
 	d.started(1)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // powerOut returns the levels that PowerOut was given, in order.
@@ -89,6 +90,7 @@ func TestSlotPowerObject(t *testing.T) {
 
 // The whole machine is one object, whose requests have a part per chassis.
 func TestChassisSystemIsAllChassis(t *testing.T) {
+	statetest.Covers(t, "C25")
 	d := boot(t, `{"chassisSystem": "aggregate", "simulate": {"count": 2}}`)
 	const path = "/xyz/openbmc_project/state/chassis_system0"
 	set := func(v string) error {

@@ -8,9 +8,12 @@ import (
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 func TestS01Names(t *testing.T) {
+	statetest.Covers(t, "S01", "C27")
 	d := boot(t, "")
 	for _, n := range []string{bmcName, hostName, hostName + "0", chassisName, chassisName + "0", schedName, schedName + "0"} {
 		require.Equal(t, "b true", d.bus.Busctl(t, "call", "org.freedesktop.DBus", "/", "org.freedesktop.DBus", "NameHasOwner", "s", n), n)
@@ -21,6 +24,7 @@ func TestS01Names(t *testing.T) {
 }
 
 func TestS02SameOwner(t *testing.T) {
+	statetest.Covers(t, "S02")
 	d := boot(t, "")
 	owner := func(n string) string {
 		return d.bus.Busctl(t, "call", "org.freedesktop.DBus", "/", "org.freedesktop.DBus", "GetNameOwner", "s", n)
@@ -32,6 +36,7 @@ func TestS02SameOwner(t *testing.T) {
 }
 
 func TestS04Introspect(t *testing.T) {
+	statetest.Covers(t, "S04", "C22")
 	d := boot(t, "")
 	table := d.bus.Busctl(t, "introspect", hostName, hostPath)
 	for _, want := range []string{
@@ -60,6 +65,7 @@ func find(table, first string) string {
 }
 
 func TestS05ObjectManager(t *testing.T) {
+	statetest.Covers(t, "S05", "C22")
 	d := boot(t, "")
 	out := d.bus.Busctl(t, "call", hostName, "/xyz/openbmc_project/state", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
 	require.True(t, strings.HasPrefix(out, `a{oa{sa{sv}}} 1 "/xyz/openbmc_project/state/host0"`), out)
@@ -73,6 +79,7 @@ func TestS05ObjectManager(t *testing.T) {
 }
 
 func TestS07InterfacesAddedComesBeforeTheName(t *testing.T) {
+	statetest.Covers(t, "S07", "B37")
 	d := prepare(t, "")
 	added := d.subscribe("org.freedesktop.DBus.ObjectManager", "InterfacesAdded")
 	d.start()
@@ -98,6 +105,7 @@ func TestS07InterfacesAddedComesBeforeTheName(t *testing.T) {
 }
 
 func TestS08Mapper(t *testing.T) {
+	statetest.Covers(t, "S08")
 	d := prepare(t, "")
 	m := d.bus.StartMapper(t)
 	d.start()
@@ -154,6 +162,7 @@ func (d *daemon) walk(name, path string) []string {
 }
 
 func TestASecondDaemonGivesUpAndTheFirstKeepsItsNames(t *testing.T) {
+	statetest.Covers(t, "B38")
 	d := boot(t, "")
 	second := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: t.TempDir(), runDir: t.TempDir(), args: []string{"--simulate"}}
 	second.launch()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/dbus/dbustest"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // wide lets one client have thousands of requests waiting.
@@ -64,6 +65,7 @@ func TestPipelinedWritesKeepTheirOrder(t *testing.T) {
 // TestFiftyClientsDuringStart reads, introspects and writes from 50 clients
 // while the daemon comes up; it is built with the race detector.
 func TestFiftyClientsDuringStart(t *testing.T) {
+	statetest.Covers(t, "B45")
 	d := prepare(t, wide)
 	var clients sync.WaitGroup
 	stop := make(chan struct{})

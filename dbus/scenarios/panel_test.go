@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 const (
@@ -94,6 +95,7 @@ func TestNMIPulsesItsLine(t *testing.T) {
 // The private interface says IpmiCommand where the standard one says
 // RemoteCommand (§4.2).
 func TestRestartCauseOnBothInterfaces(t *testing.T) {
+	statetest.Covers(t, "B39")
 	d := boot(t, "")
 	d.untilChassis("Off")
 	require.NoError(t, d.hset("On"))

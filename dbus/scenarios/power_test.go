@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // statesOf returns the values that a property showed, in order.
@@ -34,6 +36,7 @@ func (d *daemon) on() {
 }
 
 func TestS22On(t *testing.T) {
+	statetest.Covers(t, "S22")
 	d := boot(t, "")
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	out := d.bus.Busctl(t, "set-property", hostName, hostPath, hostName, "RequestedHostTransition", "s", shorts.Replace("HT.On"))
@@ -50,6 +53,7 @@ func TestS22On(t *testing.T) {
 }
 
 func TestS23SoftOff(t *testing.T) {
+	statetest.Covers(t, "S23", "B13")
 	d := boot(t, "")
 	d.on()
 	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.OSRunning")))
@@ -73,6 +77,7 @@ func TestS23SoftOff(t *testing.T) {
 }
 
 func TestS24HardOff(t *testing.T) {
+	statetest.Covers(t, "S24")
 	d := boot(t, "")
 	d.on()
 	require.NoError(t, d.cset("Off"))
@@ -83,6 +88,7 @@ func TestS24HardOff(t *testing.T) {
 }
 
 func TestS25RebootKeepsRequest(t *testing.T) {
+	statetest.Covers(t, "S25")
 	d := boot(t, "")
 	d.on()
 	signals := d.subscribe(propsIface, "PropertiesChanged")
@@ -97,6 +103,7 @@ func TestS25RebootKeepsRequest(t *testing.T) {
 }
 
 func TestS27PowerCycle(t *testing.T) {
+	statetest.Covers(t, "S27")
 	d := boot(t, "")
 	d.on()
 	signals := d.subscribe(propsIface, "PropertiesChanged")
@@ -117,6 +124,7 @@ func TestS27PowerCycle(t *testing.T) {
 }
 
 func TestRefusedByStateIsNotAllowed(t *testing.T) {
+	statetest.Covers(t, "B41")
 	d := boot(t, "")
 	require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.hset("Reboot")))
 	require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.cset("PowerCycle")))
@@ -124,6 +132,7 @@ func TestRefusedByStateIsNotAllowed(t *testing.T) {
 }
 
 func TestLastStateChangeTimeMovesWithThePowerOnly(t *testing.T) {
+	statetest.Covers(t, "S60", "B20")
 	d := boot(t, "")
 	when := func() uint64 {
 		return d.get(chassisName, chassisPath, chassisName, "LastStateChangeTime").(uint64)
@@ -144,6 +153,7 @@ func TestLastStateChangeTimeMovesWithThePowerOnly(t *testing.T) {
 }
 
 func TestScheduleFiresOnce(t *testing.T) {
+	statetest.Covers(t, "S57")
 	d := boot(t, "")
 	past := uint64(time.Now().Add(-10 * time.Second).Unix())
 	require.Equal(t, "xyz.openbmc_project.ScheduledTime.Error.InvalidTime", errorName(d.set(schedName, schedPath, schedName, "ScheduledTime", past)))

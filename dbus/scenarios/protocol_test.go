@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/dbus/dbustest"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 func TestS10Get(t *testing.T) {
+	statetest.Covers(t, "S10")
 	d := boot(t, "")
 	off := shorts.Replace("HS.Off")
 	require.Equal(t, `s "`+off+`"`, d.bus.Busctl(t, "get-property", hostName, hostPath, hostName, "CurrentHostState"))
@@ -18,6 +20,7 @@ func TestS10Get(t *testing.T) {
 }
 
 func TestS11UnknownProperty(t *testing.T) {
+	statetest.Covers(t, "S11")
 	d := boot(t, "")
 	out := d.bus.Send(t, hostName, hostPath, propsIface+".Get", "string:"+hostName, "string:NoSuch")
 	require.Equal(t, "org.freedesktop.DBus.Error.UnknownProperty", out.ErrorName())
@@ -26,6 +29,7 @@ func TestS11UnknownProperty(t *testing.T) {
 }
 
 func TestS12UnknownInterfaceAndPath(t *testing.T) {
+	statetest.Covers(t, "S12")
 	d := boot(t, "")
 	ebadr := []string{"org.freedesktop.DBus.Error.UnknownInterface", "org.freedesktop.DBus.Error.UnknownProperty"}
 	require.Contains(t, ebadr, d.bus.Send(t, hostName, hostPath, propsIface+".Get", "string:no.such", "string:X").ErrorName())
@@ -37,6 +41,7 @@ func TestS12UnknownInterfaceAndPath(t *testing.T) {
 }
 
 func TestS14BadEnum(t *testing.T) {
+	statetest.Covers(t, "S14", "C13")
 	d := boot(t, "")
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	for _, bad := range []string{hostName + ".Transition.Sideways", "On", "", chassisName + ".Transition.On"} {
@@ -64,6 +69,7 @@ func TestWrongType(t *testing.T) {
 }
 
 func TestS15ReadOnly(t *testing.T) {
+	statetest.Covers(t, "S15")
 	d := boot(t, "")
 	err := d.set(hostName, hostPath, hostName, "AllowedHostTransitions", []string{"x"})
 	require.Equal(t, "org.freedesktop.DBus.Error.PropertyReadOnly", errorName(err))
@@ -79,6 +85,7 @@ func errorName(err error) string {
 }
 
 func TestS16Allowed(t *testing.T) {
+	statetest.Covers(t, "S16")
 	d := boot(t, "")
 	var want []string
 	for _, v := range []string{"Off", "On", "Reboot", "GracefulWarmReboot", "ForceWarmReboot"} {
@@ -88,12 +95,14 @@ func TestS16Allowed(t *testing.T) {
 }
 
 func TestS17GetAll(t *testing.T) {
+	statetest.Covers(t, "S17")
 	d := boot(t, "")
 	out := d.bus.Busctl(t, "call", hostName, hostPath, propsIface, "GetAll", "s", attemptsIface)
 	require.Contains(t, []string{`a{sv} 2 "AttemptsLeft" u 3 "RetryAttempts" u 3`, `a{sv} 2 "RetryAttempts" u 3 "AttemptsLeft" u 3`}, out)
 }
 
 func TestS18SignalShape(t *testing.T) {
+	statetest.Covers(t, "S18")
 	d := boot(t, "")
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.hset("On"))
@@ -126,6 +135,7 @@ func TestOneSignalPerRealChange(t *testing.T) {
 }
 
 func TestS20ReadYourWrite(t *testing.T) {
+	statetest.Covers(t, "S20")
 	d := boot(t, "")
 	other := d.bus.Connect(t)
 	for i := range 1000 {
@@ -138,6 +148,7 @@ func TestS20ReadYourWrite(t *testing.T) {
 }
 
 func TestS21NoReplySet(t *testing.T) {
+	statetest.Covers(t, "S21")
 	d := boot(t, "")
 	call := d.conn.Object(hostName, hostPath).Call(propsIface+".Set", godbus.FlagNoReplyExpected,
 		hostName, "RequestedHostTransition", godbus.MakeVariant(shorts.Replace("HT.On")))
@@ -149,6 +160,7 @@ func TestS21NoReplySet(t *testing.T) {
 // TestS31HintsOfUnitFiles: what PSM's unit files write is accepted and shown,
 // and drives nothing.
 func TestS31HintsOfUnitFiles(t *testing.T) {
+	statetest.Covers(t, "S31", "C23")
 	d := boot(t, "")
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.set(hostName, hostPath, hostName, "CurrentHostState", shorts.Replace("HS.TransitioningToOff")))
@@ -165,6 +177,7 @@ func TestS31HintsOfUnitFiles(t *testing.T) {
 
 // TestDefaults checks every property of a fresh start with its type and unit.
 func TestDefaults(t *testing.T) {
+	statetest.Covers(t, "B39")
 	d := boot(t, "")
 	for _, c := range []struct {
 		dest, path, iface, prop string
@@ -228,6 +241,7 @@ var writes = []struct{ dest, path, iface, prop, value string }{
 // TestASecondUserMayReadEverythingAndChangeNothing runs on a bus whose policy
 // allows everything.
 func TestASecondUserMayReadEverythingAndChangeNothing(t *testing.T) {
+	statetest.Covers(t, "C14")
 	d := boot(t, "")
 	send := func(args ...string) string {
 		out := d.bus.RunAs(t, dbustest.OtherUID, "dbus-send", append([]string{"--system", "--print-reply"}, args...)...)

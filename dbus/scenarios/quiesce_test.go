@@ -6,6 +6,8 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 const (
@@ -37,6 +39,7 @@ func (d *targetsDaemon) quiesce() {
 
 // S48: auto reboot.
 func TestTargetsS48AutoReboot(t *testing.T) {
+	statetest.Covers(t, "S48", "C10")
 	d, _ := policied(t)
 	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(2)))
 	signals := d.subscribe(propsIface, "PropertiesChanged")
@@ -49,6 +52,7 @@ func TestTargetsS48AutoReboot(t *testing.T) {
 
 // S49: attempts used up, and S51: one Off is enough to leave Quiesced.
 func TestTargetsS49ExhaustedS51Leave(t *testing.T) {
+	statetest.Covers(t, "S49", "S51")
 	d, logged := policied(t)
 	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(0)))
 	d.quiesce()
@@ -69,6 +73,7 @@ func TestTargetsS49ExhaustedS51Leave(t *testing.T) {
 // S50: disabled, persistently or for one time, and with nobody who keeps the
 // settings.
 func TestTargetsS50Disabled(t *testing.T) {
+	statetest.Covers(t, "S50")
 	for _, path := range []string{rebootPath, rebootPath + "/one_time"} {
 		d, logged := policied(t)
 		require.NoError(t, d.set(settingsName, path, rebootIface, "AutoReboot", false))
@@ -86,6 +91,7 @@ func TestTargetsS50Disabled(t *testing.T) {
 
 // S52: crash and diagnostic mode.
 func TestTargetsS52Crash(t *testing.T) {
+	statetest.Covers(t, "S52", "C11")
 	d, _ := policied(t)
 	d.sd.Foreign(hostCrash, "start")
 	d.untilNumber(attemptsIface, "AttemptsLeft", 2)

@@ -11,6 +11,8 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // C26: the six questions of openbmc-state-manager.md §4.2, asked of this daemon.
@@ -28,6 +30,7 @@ func (d *daemon) statuses() (all []string) {
 // (a) Two clients write at once. Both are told that their request was accepted,
 // one runs after the other, and the history says in which order.
 func TestC26TwoWritersAtOnce(t *testing.T) {
+	statetest.Covers(t, "C26")
 	d := bootTargets(t, systemdConfig)
 	other := d.bus.Connect(t)
 	var wg sync.WaitGroup
@@ -59,6 +62,7 @@ func TestC26TwoWritersAtOnce(t *testing.T) {
 // (b) The same write again and again while it is carried out: one start, one
 // attempt.
 func TestC26RepeatedWrites(t *testing.T) {
+	statetest.Covers(t, "C26")
 	d := bootTargets(t, systemdConfig)
 	for range 50 {
 		require.NoError(t, d.hset("On"))
@@ -79,6 +83,7 @@ func TestC26RepeatedWrites(t *testing.T) {
 // (c) The opposite while one is carried out: it waits, and power is applied only
 // after it was seen gone.
 func TestC26OppositeRequests(t *testing.T) {
+	statetest.Covers(t, "C26")
 	d := runningTargets(t, systemdConfig)
 	require.NoError(t, d.hset("Off"))
 	d.started(1)
@@ -99,6 +104,7 @@ func TestC26OppositeRequests(t *testing.T) {
 // (d) The daemon dies in the middle. What was under way goes on in systemd, and
 // the next daemon says how it ended; nothing is started again.
 func TestC26CrashInTheMiddle(t *testing.T) {
+	statetest.Covers(t, "C26")
 	for _, ended := range []bool{true, false} {
 		t.Run(map[bool]string{true: "the jobs end meanwhile", false: "the jobs go on"}[ended], func(t *testing.T) {
 			d := bootTargets(t, systemdConfig)
@@ -128,6 +134,7 @@ func TestC26CrashInTheMiddle(t *testing.T) {
 // (e) A power off fails, and so does what should mend it: nothing stays in
 // transition, and the next request is carried out (openbmc/openbmc#2657).
 func TestC26FailureOfAFailure(t *testing.T) {
+	statetest.Covers(t, "C26")
 	d := runningTargets(t, systemdConfig)
 	require.NoError(t, d.hset("Off"))
 	d.started(1)
@@ -149,6 +156,7 @@ func TestC26FailureOfAFailure(t *testing.T) {
 
 // S41, to the second: when the BMC booted, by its own clocks.
 func TestS41LastRebootTime(t *testing.T) {
+	statetest.Covers(t, "S41")
 	d := bootTargets(t, systemdConfig)
 	text, err := os.ReadFile("/proc/uptime")
 	require.NoError(t, err)
@@ -162,53 +170,11 @@ func TestS41LastRebootTime(t *testing.T) {
 
 // C13: there is no hypervisor of ours, and asking for it harms nothing.
 func TestC13Hypervisor(t *testing.T) {
+	statetest.Covers(t, "C13")
 	d := boot(t, "")
 	err := d.set(hostName, "/xyz/openbmc_project/state/hypervisor0", hostName, "RequestedHostTransition", shorts.Replace("HT.Off"))
 	assert.Equal(t, "org.freedesktop.DBus.Error.UnknownObject", errorName(err))
 	err = d.set("xyz.openbmc_project.State.Hypervisor", "/xyz/openbmc_project/state/hypervisor0", hostName, "RequestedHostTransition", shorts.Replace("HT.Off"))
 	assert.Equal(t, "org.freedesktop.DBus.Error.ServiceUnknown", errorName(err))
 	assert.Equal(t, shorts.Replace("HS.Off"), d.host())
-}
-
-// The BMC was reset while the host ran: power is good by the power service's
-// word, no target is active, and the platform's services start the targets again
-// (openbmc-state-manager.md §2.8). Nothing is started by the daemon, power is not
-// touched, and all values are back.
-func TestHostFoundAgainAfterABMCReset(t *testing.T) {
-	d := prepareTargets(t, systemdConfig)
-	d.servePower(1)
-	d.sd.SetActive(powerOff, "inactive")
-	d.sd.SetActive(hostStop, "inactive")
-	for _, u := range []string{powerOn, hostStartMin, hostStart} {
-		d.sd.SetActive(u, "active")
-	}
-	d.start()
-	d.untilHost("Running")
-	d.untilBMC("Ready")
-	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.OSRunning")))
-	d.untilChassis("On")
-	before := d.all()
-	require.Equal(t, 0, d.stop())
-
-	for _, u := range []string{powerOn, hostStartMin, hostStart} {
-		d.sd.SetActive(u, "inactive") // as systemd has them after a boot
-	}
-	d.start()
-	d.untilChassis("On")
-	d.sd.ForeignStart(powerOn)
-	d.done(powerOn)
-	d.sd.ForeignStart(hostStart)
-	d.done(hostStartMin, hostStart)
-	d.untilHost("Running")
-	d.idle()
-	for _, s := range d.statuses() {
-		assert.Equal(t, "On Success", s)
-	}
-	after := d.all()
-	delete(before[hostPath], "AttemptsLeft") // a start by other hands takes one, like any
-	delete(after[hostPath], "AttemptsLeft")
-	delete(before[hostPath], "RequestedHostTransition")
-	delete(after[hostPath], "RequestedHostTransition")
-	assert.Equal(t, before, after)
-	assert.Empty(t, d.sd.Calls("StartUnit", "StopUnit", "RestartUnit", "CancelJob"))
 }

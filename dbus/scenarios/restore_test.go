@@ -10,6 +10,8 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/prop"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 const (
@@ -86,6 +88,7 @@ func serveSettings(t *testing.T, conn *godbus.Conn) settingsDouble {
 // The sample of TestPowerCutMatrix that runs on the real daemon: what the policy
 // does to a host that ran when the mains, or the BMC, went.
 func TestPowerCutOnTheDaemon(t *testing.T) {
+	statetest.Covers(t, "S53", "S54", "B15", "B16", "C17")
 	for _, c := range []struct {
 		policy, once, event, host, request, cause string
 	}{
@@ -155,6 +158,7 @@ func (d *daemon) serveLogging() chan string {
 // The settings are the settings daemon's where there is one: read, followed and
 // written back.
 func TestSettingsOfTheirDaemon(t *testing.T) {
+	statetest.Covers(t, "B11")
 	d := prepare(t, fmt.Sprintf(quickRestore, "client"))
 	d.start()
 	conn := d.bus.Connect(t)

@@ -6,10 +6,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // S22, C1: power on.
 func TestTargetsS22On(t *testing.T) {
+	statetest.Covers(t, "S22", "C1")
 	d := bootTargets(t, systemdConfig)
 	require.NoError(t, d.hset("On"))
 	assert.Equal(t, []string{start(hostStart)}, d.started(1))
@@ -28,6 +31,7 @@ func TestTargetsS22On(t *testing.T) {
 
 // S23, C2: soft off.
 func TestTargetsS23SoftOff(t *testing.T) {
+	statetest.Covers(t, "S23", "C2")
 	d := runningTargets(t, systemdConfig)
 	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.OSRunning")))
 	attempts := d.get(hostName, hostPath, attemptsIface, "AttemptsLeft")
@@ -44,6 +48,7 @@ func TestTargetsS23SoftOff(t *testing.T) {
 
 // S24, C6: hard off.
 func TestTargetsS24HardOff(t *testing.T) {
+	statetest.Covers(t, "S24", "C6")
 	d := runningTargets(t, systemdConfig)
 	before := d.get(hostName, hostPath, hostName, "RequestedHostTransition")
 	require.NoError(t, d.cset("Off"))
@@ -57,6 +62,7 @@ func TestTargetsS24HardOff(t *testing.T) {
 
 // S25, C3: a reboot whose second half a helper starts, as somebody else.
 func TestTargetsS25Reboot(t *testing.T) {
+	statetest.Covers(t, "S25", "C3")
 	d := runningTargets(t, systemdConfig)
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.hset("Reboot"))
@@ -82,6 +88,7 @@ func TestTargetsS25Reboot(t *testing.T) {
 
 // C4, C5: the warm reboots, and where the platform has none.
 func TestTargetsC4C5WarmReboots(t *testing.T) {
+	statetest.Covers(t, "C4", "C5", "B36")
 	tests := []struct{ value, config, unit string }{
 		{"GracefulWarmReboot", systemdConfig, hostWarm},
 		{"ForceWarmReboot", systemdConfig, hostForce},
@@ -99,6 +106,7 @@ func TestTargetsC4C5WarmReboots(t *testing.T) {
 
 // S27: power cycle, and power on alone.
 func TestTargetsS27PowerCycleAndOn(t *testing.T) {
+	statetest.Covers(t, "S27", "C6")
 	d := runningTargets(t, systemdConfig)
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.cset("PowerCycle"))
@@ -136,6 +144,7 @@ func stable(values []string) (all []string) {
 // S28, C9: jobs that fail. The request ends with the job's result and the state
 // goes back to what the units show.
 func TestTargetsS28C9FailedJobs(t *testing.T) {
+	statetest.Covers(t, "S28", "C9")
 	for _, result := range []string{"failed", "canceled", "timeout", "dependency", "skipped"} {
 		t.Run(result, func(t *testing.T) {
 			d := bootTargets(t, systemdConfig)
@@ -156,6 +165,7 @@ func TestTargetsS28C9FailedJobs(t *testing.T) {
 
 // C8: a job that is done and whose unit is inactive changes nothing.
 func TestTargetsC8DoneButInactive(t *testing.T) {
+	statetest.Covers(t, "C8", "B29")
 	d := bootTargets(t, systemdConfig)
 	script := transactions[hostStart]
 	script.Unfinished, script.Active = true, "inactive"
@@ -171,6 +181,7 @@ func TestTargetsC8DoneButInactive(t *testing.T) {
 
 // S30: other instances.
 func TestTargetsS30WrongInstance(t *testing.T) {
+	statetest.Covers(t, "S30")
 	d := runningTargets(t, systemdConfig)
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	for _, u := range []string{"obmc-host-stop@1.target", "obmc-chassis-poweroff@10.target"} {
@@ -186,6 +197,7 @@ func TestTargetsS30WrongInstance(t *testing.T) {
 
 // S31, C23: the writes of unit files.
 func TestTargetsS31UnitFileWrites(t *testing.T) {
+	statetest.Covers(t, "S31", "C23")
 	d := runningTargets(t, systemdConfig)
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.set(hostName, hostPath, hostName, "CurrentHostState", shorts.Replace("HS.TransitioningToOff")))
@@ -201,6 +213,7 @@ func TestTargetsS31UnitFileWrites(t *testing.T) {
 
 // S33: hard off wins over a soft off that is under way.
 func TestTargetsS33HardOffWins(t *testing.T) {
+	statetest.Covers(t, "S33", "B40")
 	d := runningTargets(t, systemdConfig)
 	require.NoError(t, d.hset("Off"))
 	d.started(1)

@@ -10,11 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/statetest"
 	"github.com/bmcstate/bmcstate/systemd/systemdtest"
 )
 
 // S37: the BMC's own state.
 func TestTargetsS37BMCReady(t *testing.T) {
+	statetest.Covers(t, "S37", "B26")
 	d := prepareTargets(t, systemdConfig)
 	d.sd.SetActive(multiUser, "inactive")
 	d.start()
@@ -33,6 +35,7 @@ func TestTargetsS37BMCReady(t *testing.T) {
 
 // S39, C7: the reboot of the BMC.
 func TestTargetsS39BMCReboot(t *testing.T) {
+	statetest.Covers(t, "S39", "C7", "B33")
 	d := bootTargets(t, systemdConfig)
 	d.sd.Script("reboot.target", systemdtest.Script{Unfinished: true})
 	signals := d.subscribe(propsIface, "PropertiesChanged")
@@ -61,6 +64,7 @@ func TestRefusedRebootGoesBack(t *testing.T) {
 
 // S40, C7: hard reboot, and none.
 func TestTargetsS40HardReboot(t *testing.T) {
+	statetest.Covers(t, "S40", "C7")
 	d := bootTargets(t, systemdConfig)
 	require.NoError(t, d.mset("None"))
 	require.NoError(t, d.mset("HardReboot"))
@@ -72,6 +76,7 @@ func TestTargetsS40HardReboot(t *testing.T) {
 
 // S41: when the BMC booted, and why.
 func TestTargetsS41Times(t *testing.T) {
+	statetest.Covers(t, "S41")
 	d := bootTargets(t, systemdConfig)
 	first := d.get(bmcName, bmcPath, bmcName, "LastRebootTime").(uint64)
 	assert.Equal(t, first, d.get(bmcName, bmcPath, bmcName, "LastRebootTime"))
@@ -103,6 +108,7 @@ func TestForeignJobIsAdopted(t *testing.T) {
 // DESIGN.md §4, offGuard: nobody else applies power during a power off or
 // shortly after it, and we still do.
 func TestOffGuard(t *testing.T) {
+	statetest.Covers(t, "C26")
 	d := runningTargets(t, systemdConfig)
 	require.NoError(t, d.cset("Off"))
 	d.started(1)
@@ -123,6 +129,7 @@ func TestOffGuard(t *testing.T) {
 
 // The helper of a reboot sleeps before it starts the host; Chassis Off comes.
 func TestChassisOffStopsTheHelper(t *testing.T) {
+	statetest.Covers(t, "C26")
 	const helper = "phosphor-reboot-host@0.service"
 	d := runningTargets(t, systemdConfig)
 	require.NoError(t, d.hset("Reboot"))

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bmcstate/bmcstate/state/statetest"
 	"github.com/bmcstate/bmcstate/systemd/systemdtest"
 )
 
 // S35, C28: systemd refuses.
 func TestTargetsS35Refused(t *testing.T) {
+	statetest.Covers(t, "S35", "C28")
 	d := bootTargets(t, systemdConfig)
 	d.sd.Script(hostStart, systemdtest.Script{Refuse: "org.freedesktop.systemd1.UnitMasked"})
 	require.NoError(t, d.hset("On"))
@@ -33,6 +35,7 @@ func TestTargetsS35Refused(t *testing.T) {
 
 // openbmc/openbmc#1894: a transaction that is destructive for a while.
 func TestDestructiveTransactionIsTriedAgain(t *testing.T) {
+	statetest.Covers(t, "B31")
 	d := bootTargets(t, systemdConfig)
 	d.sd.RefuseMethod("StartUnit", "org.freedesktop.systemd1.TransactionIsDestructive")
 	require.NoError(t, d.hset("On"))
@@ -48,6 +51,7 @@ func TestDestructiveTransactionIsTriedAgain(t *testing.T) {
 
 // S36: systemd takes long to answer, and nobody who reads waits for it.
 func TestTargetsS36SlowSystemd(t *testing.T) {
+	statetest.Covers(t, "S36")
 	d := bootTargets(t, systemdConfig)
 	script := transactions[hostStart]
 	script.Unfinished, script.ReplyDelay = true, 20*time.Second
@@ -69,6 +73,7 @@ func TestTargetsS36SlowSystemd(t *testing.T) {
 
 // DESIGN.md P7: a systemd that is not there, hangs or forgets us is ridden out.
 func TestAbsentSystemd(t *testing.T) {
+	statetest.Covers(t, "B34")
 	d := prepareTargets(t, systemdConfig)
 	d.sd.Leave()
 	d.start()
@@ -94,6 +99,7 @@ func TestAbsentSystemd(t *testing.T) {
 
 // P7: a restart under a running host starts nothing and brings all values back.
 func TestRestartUnderARunningHost(t *testing.T) {
+	statetest.Covers(t, "B7", "B18")
 	d := bootTargets(t, systemdConfig)
 	require.NoError(t, d.hset("On"))
 	d.started(1)

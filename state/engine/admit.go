@@ -53,8 +53,13 @@ func (c *Core) refuse(reply func(Answer), r *Refusal) {
 	c.emit(replyEffect{reply, Answer{Err: r}})
 }
 
-// admitCall admits what a client asks for. A masked button refuses it.
+// admitCall admits what a client asks for. A closed gate or a masked button
+// refuses what is new; a repeat has its answer.
 func (d *domain) admitCall(dl queue.Delivery, reply func(Answer)) {
+	if r := d.core.gateRefusal(dl.Op); r != nil && !d.q.Repeats(dl) {
+		d.core.refuseRequest(d.cfg.ID, dl, reply, r)
+		return
+	}
 	if r := d.maskedRefusal(dl.Op); r != nil && dl.Object.Kind != state.KindSystem {
 		d.core.refuseRequest(d.cfg.ID, dl, reply, r)
 		return

@@ -206,21 +206,26 @@ func (b *bmc) publish() {
 	if b.bootedAt == 0 {
 		b.bootedAt = uint64(b.core.now.Wall.Add(-b.core.now.Boot).UnixMilli())
 	}
-	v := state.BMC{Requested: b.requested, Current: state.BMCStateNotReady, LastRebootTime: b.bootedAt, LastRebootCause: b.cause}
-	if b.units.Ready {
-		v.Current = state.BMCStateReady
-	}
-	switch {
-	case b.going != 0:
-		v.Current = state.BMCStateNotReady
-	case b.units.Quiesced:
-		v.Current = state.BMCStateQuiesced
-	case b.hint.until != 0:
-		v.Current = state.BMCState(b.hint.value)
-	}
+	v := state.BMC{Requested: b.requested, Current: b.state(), LastRebootTime: b.bootedAt, LastRebootCause: b.cause}
 	if !b.once || v != b.shown {
 		b.once, b.shown = true, v
 		b.core.emit(publishBMC{v})
+	}
+}
+
+// state is what CurrentBMCState shows.
+func (b *bmc) state() state.BMCState {
+	switch {
+	case b.going != 0:
+		return state.BMCStateNotReady
+	case b.units.Quiesced:
+		return state.BMCStateQuiesced
+	case b.hint.until != 0:
+		return state.BMCState(b.hint.value)
+	case b.units.Ready:
+		return state.BMCStateReady
+	default:
+		return state.BMCStateNotReady
 	}
 }
 

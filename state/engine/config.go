@@ -23,8 +23,11 @@ type Config struct {
 
 	RebootCause state.RebootCause // of this boot; the zero value is POR
 
-	RestoreNotAfter [state.RebootCauses]bool // the restore policy is not looked at after such a boot
-	OverdueMax      time.Duration            // a schedule that is later is dropped; 0 = however late
+	RestoreNotAfter  [state.RebootCauses]bool // the restore policy is not looked at after such a boot
+	RequireBMCReady  bool                     // nothing is started while the BMC is not Ready
+	RequireActiveBMC bool                     // nor while it is the passive one of two
+
+	OverdueMax time.Duration // a schedule that is later is dropped; 0 = however late
 
 	RestoreOnlyLost       bool // Restore and AlwaysOff act only where power was lost
 	RestoreAfterForcedOff bool // a Chassis Off does not change what Restore brings back

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // While firmware is updated only power off is accepted, and nothing of a refused
 // request is left behind (S43, C12).
 func TestFirmwareGate(t *testing.T) {
+	statetest.Covers(t, "S43")
 	all := []state.Operation{state.HostOn, state.HostOff, state.HostReboot, state.HostGracefulWarmReboot, state.HostForceWarmReboot,
 		state.ChassisOn, state.ChassisOff, state.ChassisPowerCycle, state.BMCReboot, state.BMCHardReboot}
 	passes := map[state.Operation]bool{state.HostOff: true, state.ChassisOff: true, state.BMCHardReboot: true}

@@ -58,7 +58,7 @@ func (d *domain) bootFailed(r *launch) {
 
 // autoReboot decides about a host that has failed: another attempt, or none.
 func (d *domain) autoReboot() {
-	if !d.hostFailed || d.run != nil || len(d.recovered) > 0 {
+	if !d.hostFailed || d.run != nil || len(d.recovered) > 0 || d.core.gateRefusal(state.HostReboot) != nil {
 		return
 	}
 	d.hostFailed = false

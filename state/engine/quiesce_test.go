@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 func (r *rig) attempts() uint32 { return r.host[len(r.host)-1].AttemptsLeft }
@@ -22,6 +23,7 @@ var rebootAlways = state.Settings{AutoReboot: true, AutoRebootOnce: true}
 // bug-reports.md 22, 23: a host that never boots uses its attempts up and ends
 // Quiesced, once, however long one waits and however often the daemon dies.
 func TestHostThatNeverBootsEndsQuiesced(t *testing.T) {
+	statetest.Covers(t, "S49", "B22", "B23")
 	for _, kill := range []bool{false, true} {
 		t.Run(fmt.Sprintf("kill=%v", kill), func(t *testing.T) {
 			r := settingsRig(t, false, rebootAlways)
@@ -90,6 +92,7 @@ func TestNoAutomaticReboot(t *testing.T) {
 
 // S47: AttemptsLeft never exceeds RetryAttempts, which sets both; both survive.
 func TestAttemptCounters(t *testing.T) {
+	statetest.Covers(t, "S47", "C11")
 	r := settingsRig(t, false, rebootAlways)
 	r.setProp(PropAttemptsLeft, 7)
 	require.Equal(t, uint32(3), r.attempts())
@@ -107,6 +110,7 @@ func TestAttemptCounters(t *testing.T) {
 // S48 to S50 and C10: the decision on the quiesce unit, for every policy and
 // count.
 func TestQuiesceDecision(t *testing.T) {
+	statetest.Covers(t, "S48", "S49", "S50", "C10")
 	for _, auto := range []bool{true, false} {
 		for _, once := range []bool{true, false} {
 			for _, left := range []uint32{0, 1, 2} {
@@ -140,6 +144,7 @@ func TestQuiesceDecision(t *testing.T) {
 // bug-reports.md 23: however often the unit is reached without success, the host
 // is rebooted as often as it has attempts, then left alone.
 func TestRepeatedQuiesceIsBounded(t *testing.T) {
+	statetest.Covers(t, "B23")
 	r := quiesceRig(t, rebootAlways)
 	for range 10 {
 		r.quiesce()
@@ -168,6 +173,7 @@ func TestQuiescedIsFoundAgain(t *testing.T) {
 
 // S52: a crash costs a running host an attempt, and nothing else.
 func TestCrashCostsAnAttempt(t *testing.T) {
+	statetest.Covers(t, "S52")
 	r := quiesceRig(t, rebootAlways)
 	for _, want := range []uint32{2, 1, 0, 0} {
 		r.step(HostCrashed{})

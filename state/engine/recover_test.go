@@ -9,12 +9,14 @@ import (
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // TestRestartAnywhere kills the daemon at every moment of every operation, in
 // the same boot and in another, and checks what no crash may break: an end for
 // every accepted request, no press twice, no success that nothing proves.
 func TestRestartAnywhere(t *testing.T) {
+	statetest.Covers(t, "C20", "C26")
 	const grain = 50 * time.Millisecond
 	for _, c := range []struct {
 		op  state.Operation

@@ -118,7 +118,7 @@ func (d *domain) restore() {
 		case !powerKnown || !known || len(d.recovered) > 0:
 		case on || s.Void:
 			d.restorePolicy(set)
-		case d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set):
+		case d.core.gateRefusal(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set):
 			d.applyPolicy(d.restorePolicy(set))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // lostOn is a host that ran when the mains went, one step after they are back.
@@ -23,6 +24,7 @@ func lostOn(t *testing.T, s state.Settings, change ...func(*Config)) *rig {
 }
 
 func TestRestoreDelay(t *testing.T) {
+	statetest.Covers(t, "S56", "B30")
 	for delay, want := range map[time.Duration]time.Duration{
 		0: 5 * time.Second, 3 * time.Second: 5 * time.Second, 90 * time.Second: 90 * time.Second,
 	} {
@@ -53,6 +55,7 @@ func TestRestoreReadsThePolicyAtItsEnd(t *testing.T) {
 }
 
 func TestRestoreWaitsForSettings(t *testing.T) {
+	statetest.Covers(t, "B11")
 	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn})
 	r.pass(10 * time.Minute)
 	require.Empty(t, r.pulses, "nobody has said what the policy is")
@@ -63,6 +66,7 @@ func TestRestoreWaitsForSettings(t *testing.T) {
 
 // bug-reports.md 21: supplies that are not known yet, or bad, hold it back.
 func TestRestoreWaitsForSupplies(t *testing.T) {
+	statetest.Covers(t, "B21")
 	supplied := func(c *Config) { c.Supplies = true }
 	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn}, supplied)
 	r.tellSettings()
@@ -81,6 +85,7 @@ func TestRestoreWaitsForSupplies(t *testing.T) {
 // C18: when bad supplies are good again with the chassis off, the policy is
 // looked at again; with the chassis on, nothing happens.
 func TestGoodSuppliesBringThePolicyBack(t *testing.T) {
+	statetest.Covers(t, "C18")
 	for _, on := range []bool{false, true} {
 		r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOn}, func(c *Config) { c.Supplies = true })
 		r.crash(false)
@@ -145,6 +150,7 @@ func TestRestoreSurvivesTheDaemon(t *testing.T) {
 }
 
 func TestRestoreAfterCauses(t *testing.T) {
+	statetest.Covers(t, "B3", "B14")
 	for name, c := range map[string]struct {
 		change func(*Config)
 		policy state.RestorePolicy
@@ -192,6 +198,7 @@ func TestRestoreStagger(t *testing.T) {
 // up for a level that reads wrong while the board is set up, and a BMC reboot
 // under it drives nothing.
 func TestRunningHostKeepsItsValuesOverABoot(t *testing.T) {
+	statetest.Covers(t, "B7", "B12", "B17", "B18")
 	r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOff, RestoreOnce: state.RestoreAlwaysOn})
 	r.bring("on")
 	host := state.Object{Kind: state.KindHost}
@@ -224,6 +231,7 @@ func TestRunningHostKeepsItsValuesOverABoot(t *testing.T) {
 // S60: power that was lost changes LastStateChangeTime to now; a host that was
 // off before keeps it.
 func TestLastStateChangeAfterPowerLoss(t *testing.T) {
+	statetest.Covers(t, "S60", "C15")
 	for host, moves := range map[string]bool{"on": true, "off": false} {
 		r := settingsRig(t, false, state.Settings{})
 		r.bring(host)
@@ -246,6 +254,7 @@ func TestLastStateChangeAfterPowerLoss(t *testing.T) {
 
 // S53: the cause is there before the request is seen.
 func TestRestoreCauseComesFirst(t *testing.T) {
+	statetest.Covers(t, "S53")
 	r := lostOn(t, state.Settings{Restore: state.RestoreAlwaysOn})
 	r.write(state.HostOff) // so that the request is a change
 	r.restart(false)

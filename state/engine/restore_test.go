@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // cell is one case of the power-cut matrix, in the words of RESTORE.md.
@@ -113,6 +114,7 @@ func expected(c cell) outcome {
 // TestPowerCutMatrix runs every cell against the rules, with the settings kept
 // by their own daemon and by us.
 func TestPowerCutMatrix(t *testing.T) {
+	statetest.Covers(t, "C17", "S54", "S56", "B9", "B15")
 	ran := 0
 	for _, own := range []bool{false, true} {
 		for _, c := range cells() {

@@ -31,6 +31,10 @@ func (d *domain) schedules() {
 	if at == 0 || d.now().Wall.Unix() < 0 || uint64(d.now().Wall.Unix()) < at || d.boot() < d.scheduleAgain {
 		return
 	}
+	if d.core.gateRefusal(s.ScheduleOp) != nil {
+		d.scheduleAgain = d.boot() + retrySchedule
+		return
+	}
 	s.ScheduleTime = 0
 	if late := d.core.cfg.OverdueMax; late > 0 && d.now().Wall.Sub(time.Unix(int64(at), 0)) > late {
 		d.core.emit(incidentEffect{Incident{IncidentOverdue, d.cfg.ID}})

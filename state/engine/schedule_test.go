@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // armed is a host that is off, with a schedule in an hour.
@@ -23,6 +24,7 @@ func (r *rig) scheduled() uint64 { return r.core.domains[0].values.saved.Schedul
 // bug-reports.md 42 and C19: a schedule fires once, at or after its time,
 // whatever the wall clock and the daemon do.
 func TestScheduleSurvives(t *testing.T) {
+	statetest.Covers(t, "C19", "B42")
 	for name, play := range map[string]func(*rig){
 		"nothing":             func(r *rig) { r.pass(time.Hour) },
 		"clock steps past it": func(r *rig) { r.now.Wall = r.now.Wall.Add(2 * time.Hour) },
@@ -62,6 +64,7 @@ func TestScheduleSurvives(t *testing.T) {
 
 // S58: a time in the past is refused and changes nothing; 0 disarms.
 func TestScheduleInThePast(t *testing.T) {
+	statetest.Covers(t, "S58", "C19")
 	r := armed(t, state.HostOn)
 	at := r.scheduled()
 	p := &reply{}
@@ -75,6 +78,7 @@ func TestScheduleInThePast(t *testing.T) {
 
 // S57: an Off by schedule says nothing about a restart.
 func TestScheduledOffHasNoCause(t *testing.T) {
+	statetest.Covers(t, "S57")
 	r := armed(t, state.HostOff)
 	r.write(state.HostOn)
 	r.pass(time.Minute)
@@ -87,6 +91,7 @@ func TestScheduledOffHasNoCause(t *testing.T) {
 // A schedule that cannot be accepted now is tried again; how late is too late is
 // for the configuration to say.
 func TestScheduleIsLateRatherThanNever(t *testing.T) {
+	statetest.Covers(t, "C19", "B42")
 	r := armed(t, state.HostOn)
 	r.commit = func(uint64, uint64) error { return errors.New("no space left") }
 	r.pass(90 * time.Minute)
@@ -122,6 +127,7 @@ func TestScheduleFiresOnceOverACrash(t *testing.T) {
 // S61 and bug-reports.md 43: hours of the chassis, whatever the host does; parts
 // of an hour add up, over power off and restarts.
 func TestPowerOnHours(t *testing.T) {
+	statetest.Covers(t, "S61", "B43")
 	hours := func(r *rig) uint32 { return r.chassis[len(r.chassis)-1].POHCounter }
 	r := settingsRig(t, false, state.Settings{})
 	r.pass(2 * time.Hour)

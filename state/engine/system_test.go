@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // fleet is a rig of three domains. The second and third have a board whose power
@@ -118,6 +119,7 @@ func TestSystemOff(t *testing.T) {
 }
 
 func TestSystemOffNamesWhatFailed(t *testing.T) {
+	statetest.Covers(t, "C25")
 	f := newFleet(t, SystemAggregate)
 	f.allOn()
 	f.frozen[1] = true

@@ -60,6 +60,10 @@ type Config struct {
 	Settings     Settings      // who keeps the settings objects
 	SettingsWait time.Duration // that an absent settings daemon is waited for, with SettingsAuto
 
+	RequireBMCReady  bool // nothing is started while the BMC is not Ready
+	RequireActiveBMC bool // nor while it is the passive one of two
+	RequireSupplies  bool // the restore policy waits until the supplies are known
+
 	OverdueMax time.Duration // a schedule that is later is dropped; 0 = however late
 
 	RestoreSettle     time.Duration       // that power must read the same after a boot

@@ -1,0 +1,160 @@
+package scenarios
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/introspect"
+	"github.com/godbus/dbus/v5/prop"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bmcstate/bmcstate/state/statetest"
+)
+
+const (
+	inputsIface   = "xyz.openbmc_project.State.Decorator.PowerSystemInputs"
+	upsIface      = "org.freedesktop.UPower.Device"
+	firmwareIface = "xyz.openbmc_project.Condition.HostFirmware"
+)
+
+// serveObject brings an object of another daemon to the bus, as a mapper finds
+// it.
+func (d *daemon) serveObject(name, path, iface string, values map[string]any) *prop.Properties {
+	d.t.Helper()
+	conn := d.bus.Connect(d.t)
+	all := map[string]*prop.Prop{}
+	for n, v := range values {
+		all[n] = &prop.Prop{Value: v, Writable: true, Emit: prop.EmitTrue}
+	}
+	p, err := prop.Export(conn, godbus.ObjectPath(path), prop.Map{iface: all})
+	require.NoError(d.t, err)
+	at := ""
+	for _, element := range splitPath(path) {
+		node := fmt.Sprintf(`<node><node name=%q/></node>`, element)
+		parent := godbus.ObjectPath(at)
+		if at == "" {
+			parent = "/"
+		}
+		require.NoError(d.t, conn.Export(introspect.Introspectable(node), parent, "org.freedesktop.DBus.Introspectable"))
+		at += "/" + element
+	}
+	leaf := fmt.Sprintf(`<node><interface name=%q/></node>`, iface)
+	require.NoError(d.t, conn.Export(introspect.Introspectable(leaf), godbus.ObjectPath(path), "org.freedesktop.DBus.Introspectable"))
+	_, err = conn.RequestName(name, godbus.NameFlagDoNotQueue)
+	require.NoError(d.t, err)
+	return p
+}
+
+func splitPath(path string) (all []string) {
+	for from, i := 1, 1; i <= len(path); i++ {
+		if i == len(path) || path[i] == '/' {
+			all = append(all, path[from:i])
+			from = i + 1
+		}
+	}
+	return all
+}
+
+func (d *daemon) untilPowerStatus(s string) {
+	d.t.Helper()
+	d.until(chassisName, chassisPath, chassisName, "CurrentPowerStatus", chassisName+".PowerStatus."+s)
+}
+
+// C18, bug-reports.md 21: what supplies and UPSs show is CurrentPowerStatus; it
+// holds the restore policy back, and brings it back when it is good again.
+func TestC18PowerStatus(t *testing.T) {
+	statetest.Covers(t, "C18", "B21")
+	d := boot(t, `{"settings": "serve", "restoreSettle": "300ms", "requireSupplies": true}`)
+	d.untilSettings()
+	d.setPolicy("AlwaysOn", "None")
+	m := d.bus.StartMapper(t)
+	const psu, ups = "/xyz/openbmc_project/power/power_supplies/chassis0/psus/psu0", "/org/freedesktop/UPower/devices/ups0"
+	supply := d.serveObject("xyz.openbmc_project.Test.PSU", psu, inputsIface, map[string]any{"Status": inputsIface + ".Status.Good"})
+	battery := d.serveObject("xyz.openbmc_project.Test.UPS", ups, upsIface, map[string]any{
+		"Type": uint32(3), "IsPresent": true, "State": uint32(2), "BatteryLevel": uint32(6)})
+	m.WaitFor(t, "xyz.openbmc_project.Test.PSU", psu, inputsIface)
+	m.WaitFor(t, "xyz.openbmc_project.Test.UPS", ups, upsIface)
+	battery.SetMust(upsIface, "State", uint32(2)) // a change that it is told of
+	d.untilPowerStatus("UninterruptiblePowerSupply")
+	d.kill()
+	d.start()
+	d.untilPowerStatus("UninterruptiblePowerSupply")
+	d.acLoss()
+	d.untilPowerStatus("UninterruptiblePowerSupply")
+	d.untilSettings()
+	require.Zero(t, d.launches(), "discharging")
+
+	battery.SetMust(upsIface, "BatteryLevel", uint32(8))
+	battery.SetMust(upsIface, "State", uint32(4))
+	d.untilHost("Running")
+	d.untilPowerStatus("Good")
+
+	supply.SetMust(inputsIface, "Status", inputsIface+".Status.Fault")
+	d.untilPowerStatus("BrownOut")
+	require.Equal(t, shorts.Replace("HS.Running"), d.host(), "a running host is left alone")
+	require.NoError(t, d.cset("Off"))
+	d.untilHost("Off")
+	d.idle()
+	supply.SetMust(inputsIface, "Status", inputsIface+".Status.Good")
+	d.untilHost("Running")
+}
+
+// C16: a host whose firmware says that it runs is running, although none of its
+// units has been up since the BMC booted; another host's firmware says nothing.
+func TestC16HostCheck(t *testing.T) {
+	statetest.Covers(t, "C16")
+	d := prepareTargets(t, systemdConfig)
+	for _, u := range downs {
+		d.sd.SetActive(u, "inactive")
+	}
+	d.servePower(1)
+	m := d.bus.StartMapper(t)
+	d.start()
+	d.untilChassis("On")
+	const name, path = "xyz.openbmc_project.State.HostCondition.Gpio%d", "/xyz/openbmc_project/Gpios/host%d"
+	other := fmt.Sprintf(name, 1)
+	d.serveObject(other, fmt.Sprintf(path, 1), firmwareIface, map[string]any{"CurrentFirmwareCondition": firmwareIface + ".FirmwareCondition.Running"})
+	m.WaitFor(t, other, fmt.Sprintf(path, 1), firmwareIface)
+	require.Equal(t, shorts.Replace("HS.Off"), d.host())
+	mine := fmt.Sprintf(name, 0)
+	d.serveObject(mine, fmt.Sprintf(path, 0), firmwareIface, map[string]any{"CurrentFirmwareCondition": firmwareIface + ".FirmwareCondition.Running"})
+	d.untilHost("Running")
+	require.Empty(t, d.sd.Calls("StartUnit"))
+}
+
+// C12: nothing is started while the BMC is not Ready, or on the passive one of
+// two; Off is never refused, and a refusal leaves nothing behind.
+func TestC12Gates(t *testing.T) {
+	statetest.Covers(t, "C12")
+	d := prepareTargets(t, `{"executor": "systemd", "requireBMCReady": true, "requireActiveBMC": true}`)
+	d.sd.SetActive(multiUser, "inactive")
+	d.start()
+	d.untilChassis("Off")
+	for _, v := range []string{"On", "Reboot", "GracefulWarmReboot", "ForceWarmReboot"} {
+		require.Equal(t, "xyz.openbmc_project.State.Host.Error.BMCNotReady", errorName(d.hset(v)), v)
+	}
+	for _, v := range []string{"On", "PowerCycle"} {
+		require.Equal(t, "xyz.openbmc_project.State.Chassis.Error.BMCNotReady", errorName(d.cset(v)), v)
+	}
+	require.NoError(t, d.hset("Off"))
+	require.NoError(t, d.cset("Off"))
+	require.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+	require.Equal(t, uint32(3), d.attempts())
+	require.Empty(t, d.sd.Calls("StartUnit"))
+
+	d.sd.SetActive(multiUser, "active")
+	d.untilBMC("Ready")
+	const role = "xyz.openbmc_project.State.BMC.Redundancy"
+	redundancy := d.serveObject(role, bmcPath, role, map[string]any{"Role": role + ".Role.Passive"})
+	redundancy.SetMust(role, "Role", role+".Role.Passive") // tells that there is one
+	require.Eventually(t, func() bool {
+		return errorName(d.cset("PowerCycle")) == "xyz.openbmc_project.Common.Error.Unavailable"
+	}, patience, 20*time.Millisecond)
+	require.Equal(t, "xyz.openbmc_project.Common.Error.Unavailable", errorName(d.hset("On")))
+	require.Empty(t, d.sd.Calls("StartUnit"))
+	redundancy.SetMust(role, "Role", role+".Role.Active")
+	require.Eventually(t, func() bool { return d.hset("On") == nil }, patience, 20*time.Millisecond)
+	d.started(1)
+}

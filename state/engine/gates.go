@@ -1,0 +1,30 @@
+package engine
+
+import "github.com/bmcstate/bmcstate/state"
+
+// BMCRole says whether this BMC is the passive one of two.
+type BMCRole struct{ Passive bool }
+
+func (BMCRole) isEvent() {}
+
+// gateRefusal says why nothing may be started now, nil if it may. A gate never
+// stands before an Off, and leaves nothing behind.
+func (c *Core) gateRefusal(op state.Operation) *Refusal {
+	if !op.Raising() {
+		return nil
+	}
+	what := "host"
+	if op.Kind() == state.KindChassis {
+		what = "power"
+	}
+	switch {
+	case c.cfg.RequireBMCReady && c.bmc.state() != state.BMCStateReady:
+		return &Refusal{CodeBMCNotReady, "The BMC is not in a Ready state, no " + what + " operations allowed"}
+	case c.cfg.RequireActiveBMC && c.passive:
+		return &Refusal{CodeUnavailable, "This BMC is the passive one: ask the active BMC, or let this one take over first"}
+	case c.updating:
+		return unavailable(errUpdating)
+	default:
+		return nil
+	}
+}
