@@ -108,10 +108,20 @@ func (p *parent) ask(d *domain) {
 	t := part{d: d}
 	if d.barrier != 0 && p.op.Raising() {
 		t.why = "a power off is not in the journal yet"
-	} else if a := d.q.Admit(d.now(), dl, func() uint64 { return d.journalNew(dl) }); a.Outcome == queue.Accepted || a.Outcome == queue.Repeat {
+		p.parts = append(p.parts, t)
+		return
+	}
+	switch a := d.q.Admit(d.now(), dl, func() uint64 { return d.journalNew(dl) }); a.Outcome {
+	case queue.Accepted:
 		t.seq = a.Seq
 		d.wanted(dl.Key, dl.Op)
-	} else {
+	case queue.Repeat:
+		t.seq = a.Seq
+		d.intervened()
+		if a.Claimed {
+			d.journalClaim(a.Seq, dl.Key.UID, false)
+		}
+	default:
 		t.why = a.Text
 	}
 	p.parts = append(p.parts, t)

@@ -291,3 +291,19 @@ func TestChassis0OverMany(t *testing.T) {
 	require.Equal(t, state.Success, f.status(p.answer.Seq), f.reason(p.answer.Seq))
 	require.Zero(t, f.core.domains[2].q.Len()-1, "the On alone")
 }
+
+// A power off of the whole machine does not wait for a journal either.
+func TestSystemOffWithoutAJournal(t *testing.T) {
+	f := newFleet(t, SystemAggregate)
+	f.allOn()
+	f.commit = func(uint64, uint64) error { return errors.New("disk full") }
+	f.at = map[int]time.Duration{}
+	p := f.writeSystem(0, state.ChassisOff)
+	f.pass(100 * time.Millisecond)
+	require.Len(t, f.at, 3)
+	require.Equal(t, CodeUnavailable, p.answer.Err.Code, "this request is not in the journal")
+	f.commit = nil
+	f.pass(time.Minute)
+	require.Equal(t, state.PowerStateOff, f.systems[0].Current)
+	require.Equal(t, ended3(state.Success), f.partsOf())
+}
