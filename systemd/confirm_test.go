@@ -66,6 +66,7 @@ func TestPulled(t *testing.T) {
 	var units []string
 	for _, p := range jobs {
 		units = append(units, p.Unit)
+		assert.Equal(t, hostStart, p.ParentUnit)
 	}
 	assert.Contains(t, units, hostStartMin)
 	assert.NotContains(t, units, hostStart)

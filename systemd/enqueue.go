@@ -172,7 +172,7 @@ func (u *Units) enqueueOn(ctx context.Context, l *link, method, typ, unit, mode 
 func (u *Units) begin(unit string) *pendingCall {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	p := &pendingCall{}
+	p := &pendingCall{unit: unit}
 	if w := u.watchOf(unit); w != nil {
 		p.before = u.openJobs(w)
 	}
@@ -255,7 +255,7 @@ func (u *Units) attribute(p *pendingCall, fence godbus.Sequence) {
 			continue
 		}
 		if p.anchor != 0 && j.id > p.anchor && j.seq > p.replySeq && j.seq < fence {
-			j.parent = p.anchor
+			j.parent, j.asked = p.anchor, p.unit
 			j.holdUntil = time.Time{}
 		}
 		if len(u.calls) == 0 {

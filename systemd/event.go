@@ -35,8 +35,12 @@ type JobInfo struct {
 	// Own is true for a job that one of our calls asked for by name.
 	Own bool
 	// Parent is the own job in whose transaction systemd queued this one (a
-	// dependency or a conflict of ours). 0 with Own false = a foreign job.
+	// dependency or a conflict of ours). 0 with Own false = a foreign job. It is
+	// told by when the job was announced: one that somebody else queued in the
+	// very moment of our call may be among them.
 	Parent uint32
+	// ParentUnit is the unit that the call for Parent named.
+	ParentUnit string
 }
 
 // Foreign reports whether somebody else queued the job.

@@ -21,6 +21,7 @@ type job struct {
 	watch     *watch // nil: the unit is not watched
 	own       bool
 	parent    uint32
+	asked     string        // unit of the call that brought it along
 	results   []chan string // one per call that got this job; capacity 1 each
 	rules     []string      // match rules of an unwatched unit, dropped at the end
 	ruleLink  *link
@@ -40,6 +41,7 @@ type job struct {
 // that systemd announced around its reply are attributed.
 type pendingCall struct {
 	before   []*job // open on the unit when the call was sent
+	unit     string
 	anchor   uint32 // its job, 0 until the reply
 	replySeq godbus.Sequence
 }
@@ -115,7 +117,7 @@ func (u *Units) settle(j *job) {
 }
 
 func (j *job) info() JobInfo {
-	i := JobInfo{ID: j.id, Type: j.typ, Own: j.own, Parent: j.parent}
+	i := JobInfo{ID: j.id, Type: j.typ, Own: j.own, Parent: j.parent, ParentUnit: j.asked}
 	if j.watch != nil {
 		i.Unit = j.watch.name
 	}

@@ -163,13 +163,21 @@ func (w *unitWorld) queued(j systemd.JobInfo, post func(engine.Event)) {
 		return
 	}
 	op, err := state.ParseOperation(fact.Op)
-	if d == nil || err != nil || !j.Foreign() || !raises[j.Type] {
+	if d == nil || err != nil || !raises[j.Type] || !j.Foreign() && !contradicts(op, j.ParentUnit) {
 		return
 	}
 	f := engine.Foreign{Domain: d.id, Job: j.ID, Unit: j.Unit, Op: op, Rank: systemd.Rank(j.Unit)}
 	w.jobs[j.ID] = f
 	w.log.Info("somebody else queued a job", systemd.LogMessageID, systemd.MsgForeignJob, "domain", d.id, "unit", j.Unit, "job", j.ID)
 	post(f)
+}
+
+// contradicts reports whether an operation cannot have been brought along by the
+// start of a unit that has to do the opposite.
+func contradicts(op state.Operation, parent string) bool {
+	fact, _, _ := systemd.FactOf(parent)
+	asked, err := state.ParseOperation(fact.Op)
+	return err == nil && !asked.Passes() && asked.Raising() != op.Raising()
 }
 
 // Start starts a unit and says what became of it: the job's result is half of
