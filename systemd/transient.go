@@ -11,8 +11,8 @@ import (
 
 // Exit is how a command ended.
 type Exit struct {
-	Status   int32 // of exit(3), or the number of the signal
-	Signaled bool
+	Status    int32 // of exit(3), or the number of the signal
+	Signalled bool
 }
 
 // property is one of a transient unit's, and execStart one command of it
@@ -102,5 +102,5 @@ func (u *Units) exit(ctx context.Context, unit string) (Exit, error) {
 	if code == 0 {
 		return Exit{}, wrap("Run", unit, fmt.Errorf("%s was not started", unit))
 	}
-	return Exit{Status: status, Signaled: code != cldExited}, nil
+	return Exit{Status: status, Signalled: code != cldExited}, nil
 }

@@ -26,7 +26,7 @@ func TestRunTellsHowACommandEnded(t *testing.T) {
 	}{
 		"well":   {1, 0, systemdtest.Script{Active: "inactive"}, systemd.Exit{}},
 		"ill":    {1, 42, systemdtest.Script{Result: "failed"}, systemd.Exit{Status: 42}},
-		"killed": {2, 9, systemdtest.Script{Result: "failed", EndBeforeReply: true}, systemd.Exit{Status: 9, Signaled: true}},
+		"killed": {2, 9, systemdtest.Script{Result: "failed", EndBeforeReply: true}, systemd.Exit{Status: 9, Signalled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			double.ClearCalls()

@@ -15,7 +15,10 @@ type Firmware struct{ Updating bool }
 func (Firmware) isEvent() {}
 
 // firmware takes the news.
-func (c *Core) firmware(ev Firmware) { c.updating = ev.Updating }
+func (c *Core) firmware(ev Firmware) {
+	c.updating = ev.Updating
+	c.emit(signEffect{Sign{Kind: SignFirmware, On: ev.Updating}})
+}
 
 var errUpdating = fmt.Errorf("a firmware update is in progress: ask again when it has ended, or switch off")
 

@@ -17,6 +17,7 @@ const (
 	SignOperatorOff                     // an Off from outside is launched, or is so already
 	SignOperatorOn                      // an On from outside is, or an Off from outside came to nothing
 	SignPower                           // power is seen to be On or not, the first time included
+	SignFirmware                        // of the whole BMC: firmware is being updated (On), or not any more
 )
 
 // Sign is what the fault monitor has to know of a domain, so that it repairs
@@ -26,7 +27,7 @@ type Sign struct {
 	Kind   SignKind
 	What   string // of SignOff and SignOperatorOff
 	Intent uint64 // the intent generation after the sign
-	On     bool   // of SignPower
+	On     bool   // of SignPower and SignFirmware
 }
 
 // signEffect tells the fault monitor.
@@ -166,7 +167,10 @@ func (c *Core) internal(ev Internal) {
 		c.refuse(ev.Follow, invalidArgument("the fault monitor does not ask for %s", ev.Op))
 	case ev.Intent < d.intent:
 		c.emit(replyEffect{ev.Follow, Answer{Status: state.Cancelled}})
+	case ev.Op.Raising() && d.quiesced():
+		c.refuse(ev.Follow, notAllowedText("the host is Quiesced: an operator has to look at it"))
 	case ev.Op.Kind() == state.KindHost && ev.Op.Raising() && d.values.saved.AttemptsLeft == 0:
+		d.hostFailed = true // as a host that does not come up: see autoReboot
 		c.refuse(ev.Follow, notAllowedText("no reboot attempts are left: AttemptsLeft is 0 until the next Host On from outside"))
 	default:
 		d.admitInternal(ev)

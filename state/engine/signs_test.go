@@ -205,6 +205,32 @@ func TestInternalRequestsUseAttemptsUp(t *testing.T) {
 	assert.Contains(t, (*refused).Text, "attempts")
 }
 
+// A host that the monitor restarts until no attempts are left ends Quiesced, as
+// one that does not come up does; then the monitor leaves it alone.
+func TestInternalRequestsEndInQuiesced(t *testing.T) {
+	r := settingsRig(t, false, rebootAlways)
+	r.write(state.HostOn)
+	r.pass(time.Minute)
+	for r.attempts() > 0 {
+		told, refused := r.internal(state.HostReboot, 99)
+		require.Nil(t, *refused)
+		r.pass(time.Minute)
+		require.Equal(t, state.Success, (*told)[len(*told)-1])
+	}
+	_, refused := r.internal(state.HostReboot, 99)
+	require.NotNil(t, *refused)
+	assert.Contains(t, (*refused).Text, "attempts")
+	r.pass(time.Second)
+	assert.Equal(t, state.HostStateQuiesced, r.hostState())
+	assert.Len(t, r.life.exhausted, 1)
+	_, refused = r.internal(state.HostReboot, 99)
+	require.NotNil(t, *refused)
+	assert.Contains(t, (*refused).Text, "Quiesced")
+	r.write(state.HostOff)
+	r.pass(time.Minute)
+	assert.Equal(t, state.HostStateOff, r.hostState(), "an operator is listened to")
+}
+
 // What the fault monitor had queued is not launched by the daemon's next run:
 // it decides anew.
 func TestQueuedInternalRequestEndsWithTheDaemon(t *testing.T) {

@@ -13,6 +13,10 @@ import (
 // Sign passes on what the engine sees of a domain. The order of calls is the
 // order in which the resources are told.
 func (l *Loop) Sign(s engine.Sign) {
+	if s.Kind == engine.SignFirmware {
+		l.Inhibit("firmware update", s.On)
+		return
+	}
 	l.post(func() {
 		l.intents[s.Domain] = s.Intent
 		ev := eventOf(s)
@@ -63,7 +67,7 @@ func (l *Loop) transition(ctx context.Context, domain int, op state.Operation, i
 	for {
 		select {
 		case last = <-answers:
-			if last.Err != nil || last.Status.Final() || enough(last.Status) {
+			if refused(last) || last.Status.Final() || enough(last.Status) {
 				return last, nil
 			}
 		case <-ctx.Done():
@@ -74,6 +78,8 @@ func (l *Loop) transition(ctx context.Context, domain int, op state.Operation, i
 		}
 	}
 }
+
+func refused(a engine.Answer) bool { return a.Err != nil }
 
 // full reports whether there was only no room: that says nothing of the host.
 func full(r *engine.Refusal) bool { return r.Code == engine.CodeFull || r.Code == engine.CodeBusy }

@@ -184,6 +184,19 @@ func TestFailoverThatNothingHereCanAskForIsDenied(t *testing.T) {
 	assert.Empty(t, p.requests())
 }
 
+// Nothing is restarted while firmware is updated: the queue would refuse it, and
+// that is no failure of the host.
+func TestFirmwareUpdateHoldsBack(t *testing.T) {
+	p := &power{answer: answers(state.Success)}
+	l, sc := hostLoop(t, p, nil)
+	l.Sign(engine.Sign{Kind: engine.SignFirmware, On: true})
+	lose(l)
+	sc.await(t, "host", "held back", func(v monitor.View) bool { return strings.Contains(v.Message, "waiting for firmware update") })
+	assert.Empty(t, p.requests())
+	l.Sign(engine.Sign{Kind: engine.SignFirmware})
+	sc.await(t, "host", "restarted", func(v monitor.View) bool { return v.LastDecision == "RESTARTED" })
+}
+
 func TestSignsOfOtherDomainsAreOthers(t *testing.T) {
 	p := &power{}
 	l, sc := hostLoop(t, p, nil)

@@ -33,7 +33,7 @@ func (c Command) Probe(ctx context.Context, _ bool) Result {
 		return Result{monitor.ProbeCompleteFailure, c.Argv[0] + " did not end in time"}
 	case err != nil:
 		return Result{monitor.ProbeMonitorError, err.Error()}
-	case exit.Signaled:
+	case exit.Signalled:
 		return Result{monitor.ProbeCompleteFailure, fmt.Sprintf("%s was ended by signal %d", c.Argv[0], exit.Status)}
 	case exit.Status == 0:
 		return Result{}

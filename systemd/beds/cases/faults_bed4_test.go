@@ -282,11 +282,10 @@ func TestHungRole(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:"+hungPort)
 	require.NoError(t, err)
 	require.NoError(t, systemd.NewNotifier().Ready("listening"))
-	var held []net.Conn
 	for {
 		c, err := l.Accept()
 		require.NoError(t, err)
-		held = append(held, c)
+		t.Cleanup(func() { _ = c.Close() }) // held until then
 	}
 }
 
