@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -239,18 +238,4 @@ func (b *bmc) awaitLog(t *testing.T, text string) {
 func (b *bmc) daemonPID(t *testing.T) string {
 	t.Helper()
 	return b.sh(t, "systemctl show -P MainPID bmcstated")
-}
-
-// cpuOfDaemon returns the processor time that the daemon has used.
-func (b *bmc) cpuOfDaemon(t *testing.T) time.Duration {
-	t.Helper()
-	stat := b.sh(t, "cat /proc/"+b.daemonPID(t)+"/stat")
-	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-	var ticks int
-	for _, f := range fields[11:13] { // utime, stime
-		n, err := strconv.Atoi(f)
-		require.NoError(t, err)
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / 100
 }

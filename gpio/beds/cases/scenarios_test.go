@@ -45,16 +45,6 @@ func scenarios() []scenario {
 	}
 }
 
-// longScenarios would hold on both, but are made of waits, which are free only
-// where the clock jumps over them.
-func longScenarios() []scenario {
-	return []scenario{
-		{"Idle", on, idle},
-		{"ForcedOffThatFails", on, forcedOffStuck},
-		{"PowerNeverGood", off, powerNeverGood},
-	}
-}
-
 // verdict has the end of a case said at once: the testing package keeps that to
 // itself until the last of its siblings is through.
 func verdict(t *testing.T) {
@@ -100,17 +90,6 @@ func powerOn(t *testing.T, b *bmc) {
 	assert.Len(t, b.board.Pulses(mark, "POWER_OUT"), 1)
 }
 
-// idle says what the daemon costs when nothing happens.
-func idle(t *testing.T, b *bmc) {
-	b.await(t, osState, "Standby")
-	before := b.cpuOfDaemon(t)
-	const span = 10 * time.Second
-	time.Sleep(span) // a span to measure, not a wait
-	used := b.cpuOfDaemon(t) - before
-	t.Logf("%v of the processor in %v", used, span)
-	assert.Less(t, used, span/5)
-}
-
 func gracefulOff(t *testing.T, b *bmc) {
 	mark := b.board.Mark()
 	b.set(t, hostRequest, "Off")
@@ -142,16 +121,6 @@ func forcedOff(t *testing.T, b *bmc) {
 	assert.Len(t, widths, 1)
 	assert.Greater(t, widths[0].Width, b.timing.ForceHold)
 	assert.Less(t, widths[0].Width, 6*time.Second, "held on after power was gone")
-}
-
-func forcedOffStuck(t *testing.T, b *bmc) {
-	b.board.Do(func(x *board.Board) { x.Faults.StuckOn = true })
-	mark := b.board.Mark()
-	b.set(t, chassisRequest, "Off")
-	widths := b.awaitPulses(t, mark, "POWER_OUT", 2)
-	assert.GreaterOrEqual(t, len(widths), 2, "a hold that had no effect is repeated")
-	b.await(t, chassisState, "On")
-	b.await(t, hostState, "Running")
 }
 
 // passage asserts that power went and came again.
@@ -200,21 +169,6 @@ func warmReset(t *testing.T, b *bmc) {
 	assert.Empty(t, b.board.Since(mark, "PS_PWROK"), "a reset leaves power alone")
 	assert.Empty(t, b.board.Pulses(mark, "POWER_OUT"))
 	assert.Contains(t, b.valuesOf(t, osState), "Inactive")
-}
-
-func powerNeverGood(t *testing.T, b *bmc) {
-	b.board.Do(func(x *board.Board) { x.Faults.NoPowerGood = true })
-	mark := b.board.Mark()
-	b.set(t, hostRequest, "On")
-	b.awaitPulses(t, mark, "POWER_OUT", 1)
-	b.await(t, chassisState, "Off")
-	b.await(t, hostState, "Off")
-	// The watchdog has ended it: the next request may press again.
-	b.board.Do(func(x *board.Board) { x.Faults.NoPowerGood = false })
-	mark = b.board.Mark()
-	b.set(t, hostRequest, "On")
-	b.await(t, hostState, "Running")
-	assert.Len(t, b.awaitPulses(t, mark, "POWER_OUT", 1), 1)
 }
 
 // powerLoss takes power away from a host whose last start had a cause, which is

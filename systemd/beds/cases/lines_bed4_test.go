@@ -201,7 +201,7 @@ func TestLineTargetsOverARestart(t *testing.T) {
 	eventually(t, "the lines", func() bool {
 		return shell(t, "systemctl", "show", "-P", "ActiveState", "bmcstate-lines-on@0.service") == "activating"
 	})
-	shell(t, "systemctl", "kill", "-s", "KILL", "bmcstated.service")
+	shell(t, "systemctl", "kill", "-s", "KILL", "--kill-who=main", "bmcstated.service")
 	eventually(t, "power on", func() bool {
 		return shell(t, "systemctl", "show", "-P", "ActiveState", "obmc-chassis-poweron@0.target") == "active"
 	})

@@ -148,3 +148,23 @@ func pulses(t *testing.T) []os.DirEntry {
 	}
 	return entries
 }
+
+// A disk that hangs refuses requests, says so in the status, and Gets go on.
+func TestProductStorageHangs(t *testing.T) {
+	p := newProduct(t, 0, nil, `"commitTimeout": "1s"`)
+	require.NoError(t, os.WriteFile(hangSync, nil, 0o644))
+	out, err := p.set("host0", "RequestedHostTransition", "On")
+	require.Error(t, err)
+	assert.Contains(t, out, "storage did not answer")
+	eventually(t, "the status", func() bool {
+		return strings.Contains(p.show("StatusText"), "requests are refused: storage does not answer")
+	})
+	assert.Equal(t, "Off", p.get("host0", "CurrentHostState"))
+	require.NoError(t, os.Remove(hangSync))
+	eventually(t, "a request that is accepted again", func() bool {
+		_, err := p.set("host0", "RequestedHostTransition", "On")
+		return err == nil
+	})
+	p.untilHost("Running")
+	eventually(t, "the status", func() bool { return p.show("StatusText") == "serving" })
+}
