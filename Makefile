@@ -21,7 +21,7 @@ LIMIT := 4500000
 BUILDTAGS := godbus_no_tcp
 
 # Build tags of code that a plain build leaves out.
-TAGS := inject,bed1,bed4,faults
+TAGS := inject,bed1,bed4
 
 GOLANGCI := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := 2.15.0

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bmcstate/bmcstate/dbus/dbustest"
+	"github.com/bmcstate/bmcstate/gpio"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +39,7 @@ func startMachine(t *testing.T, configuration string) *machine {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.Address)
 	m := &machine{t: t, dir: t.TempDir()}
 	m.program = filepath.Join(m.dir, "bmcstated")
-	out, err := exec.Command("go", "build", "-tags", buildTags, "-o", m.program, "../bmcstated").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", m.program, "../bmcstated").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "config.json"), []byte(configuration), 0o600))
 	m.start()
@@ -56,6 +57,21 @@ func (m *machine) start() {
 		code, _, _ := m.ctl("history")
 		return code == exitOK
 	}, patience, 20*time.Millisecond, "the daemon does not answer")
+}
+
+// pressed reports whether the power button was pressed and let go.
+func (m *machine) pressed() bool {
+	wires, err := gpio.ReadWires(filepath.Join(m.dir, "run"), 0)
+	if err != nil {
+		return false
+	}
+	moves := 0
+	for _, w := range wires {
+		if w.Signal == gpio.PowerOut {
+			moves++
+		}
+	}
+	return moves > 1
 }
 
 func (m *machine) kill() {
@@ -132,6 +148,7 @@ func TestWaitOutlivesTheDaemon(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() { ended <- Run(t.Context(), []string{"on", "--wait", "--request-id", "a"}, lines, lines) }()
 	assert.Contains(t, <-lines, "repeated", "it is accepted and waits")
+	require.Eventually(t, m.pressed, patience, 20*time.Millisecond) // a press that was marked and not made is not made again
 	m.kill()
 	m.start()
 	select {

@@ -28,7 +28,7 @@ trap 'rm -rf "$run"' EXIT
 mkdir -p "$run/payload/bed"
 # Installed as on an image, and with what makes a death or a hang come when a case
 # wants it.
-(cd "$REPO" && CGO_ENABLED=0 nice -n 10 go build -tags inject,faults -trimpath -ldflags='-s -w' -o "$run/bin/" ./cmd/bmcstated ./cmd/bmcstatectl)
+(cd "$REPO" && CGO_ENABLED=0 nice -n 10 go build -tags inject -trimpath -ldflags='-s -w' -o "$run/bin/" ./cmd/bmcstated ./cmd/bmcstatectl)
 DESTDIR=$run/payload BIN=$run/bin "$REPO/cmd/bmcstated/dist/install.sh" install
 wants=$run/payload/etc/systemd/system/multi-user.target.wants
 mkdir -p "$wants" && ln -s /usr/lib/systemd/system/bmcstated.service "$wants/"

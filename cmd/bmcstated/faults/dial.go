@@ -107,8 +107,8 @@ func connected(fd int) (done bool, err error) {
 	if code != 0 {
 		return true, syscall.Errno(code)
 	}
-	peer, err := syscall.Getpeername(fd)
-	if err != nil {
+	peer, _ := syscall.Getpeername(fd)
+	if peer == nil {
 		return false, nil // not yet
 	}
 	// Where nobody listens on a local port, a socket that was given just this port

@@ -23,7 +23,7 @@ type key struct {
 // keys is the table of the file's top level.
 func (c *Config) keys() []key {
 	timeout := func(to *time.Duration) reader { return duration(to, time.Millisecond, maxTimeout) }
-	return c.withMonitor([]key{
+	return []key{
 		{"policy", c.readPolicy},
 		{"depthLimit", integer(&c.DepthLimit, 1, 65535)},
 		{"share", integer(&c.Share, 1, 65535)},
@@ -68,7 +68,8 @@ func (c *Config) keys() []key {
 		{"monitorTargets", list(&c.MonitorTargets, 16, directory)},
 		{"monitorServices", list(&c.MonitorServices, 16, directory)},
 		{"simulate", object(c.Simulate.keys)},
-	})
+		{"monitor", object(c.Monitor.keys)},
+	}
 }
 
 func (s *Simulate) keys() []key {

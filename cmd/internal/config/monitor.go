@@ -1,5 +1,3 @@
-//go:build faults
-
 package config
 
 import (
@@ -35,11 +33,6 @@ type Watched struct {
 
 func defaultMonitor() Monitor {
 	return Monitor{Limits: monitor.Limits{RestartsPerMinute: 10, Parallel: 4}}
-}
-
-// withMonitor adds the block to the keys of the file's top level.
-func (c *Config) withMonitor(all []key) []key {
-	return append(all, key{"monitor", object(c.Monitor.keys)})
 }
 
 // maxResources bounds what one daemon watches.
