@@ -221,6 +221,49 @@ func TestFaultMonitorStopsWhenAttemptsAreUsedUp(t *testing.T) {
 	assert.Equal(t, uint32(0), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
 }
 
+// A suspended host is left alone until its owner, or time, ends that.
+func TestFaultMonitorSuspended(t *testing.T) {
+	d := boot(t, watched(hostResource, ""))
+	d.on()
+	d.untilFault("host0", "OK")
+	call := func(method string, args ...any) {
+		require.NoError(t, d.conn.Object(faultName, godbus.ObjectPath(faultPath("host0"))).Call(faultName+"."+method, 0, args...).Err)
+	}
+	call("Suspend", "me", uint64(0))
+	d.stimulate(gpio.Stimulus{Do: gpio.DoDropPower})
+	d.untilFault("host0", "FAULTED")
+	assert.Contains(t, d.fault("host0", "StatusMessage"), "suspended by me")
+	assert.Equal(t, "NONE", d.fault("host0", "NextAction"))
+	assert.Empty(t, d.byMonitor())
+	call("Resume", "me")
+	assert.Equal(t, uint32(0), d.fault("host0", "FailureSum"), "what maintenance broke is nobody's failure")
+	d.on()
+	d.untilFault("host0", "OK")
+}
+
+// Case 56 on the bus: good probes cause no signal.
+func TestFaultMonitorIsSilentWhileAllIsWell(t *testing.T) {
+	d := boot(t, watched(hostResource, ""))
+	d.on()
+	d.untilFault("host0", "OK")
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	for range 100 {
+		// One that is refused found a probe in flight.
+		_ = d.conn.Object(faultName, godbus.ObjectPath(faultPath("host0"))).Call(faultName+".ProbeNow", 0).Err
+	}
+	for _, c := range d.drain(signals, faultName) {
+		assert.NotEqual(t, faultPath("host0"), c.path, "%+v", c)
+	}
+}
+
+// An input of the board as a probe.
+func TestFaultMonitorLineProbe(t *testing.T) {
+	d := boot(t, watched(`"name": "post", "mode": "LOG_ONLY", "line": {"signal": "PostComplete", "weight": 60}`, ""))
+	d.untilFault("post", "FAULTED") // 60 and 60 while the host is off
+	d.on()
+	d.untilFault("post", "OK")
+}
+
 // gauge is a service with a number that a probe looks at, and a redundant pair.
 type gauge struct {
 	*prop.Properties

@@ -70,6 +70,9 @@ func (d *domain) foreignQueued(ev Foreign) {
 		o.since, o.from = d.boot(), d.levels
 	}
 	o.open = append(o.open, ev)
+	if goesOff(ev.Op) {
+		d.sign(Sign{Kind: SignOff, What: ev.Unit}) // power may go before it is adopted
+	}
 	switch {
 	case d.run == nil:
 		d.gather()

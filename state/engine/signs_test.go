@@ -86,6 +86,18 @@ func TestS5AfterALossIsNoSign(t *testing.T) {
 	assert.Contains(t, kinds, SignOff, "and the next one counts again")
 }
 
+// A job that somebody else queued is a sign at once: power may go before it is
+// adopted.
+func TestForeignOffIsASignAtOnce(t *testing.T) {
+	r := runningHost(t)
+	r.signs()
+	r.step(Foreign{Job: 1, Unit: "obmc-chassis-poweroff@0.target", Op: state.ChassisOff})
+	r.power(false)
+	r.pass(30 * time.Millisecond)
+	kinds, _ := r.signs()
+	assert.Equal(t, []SignKind{SignOff, SignPower}, kinds)
+}
+
 // The sign of an Off that was meant comes again when it ends, whatever its
 // status, and right before power goes.
 func TestOffSignComesWithEachEnd(t *testing.T) {
