@@ -130,8 +130,10 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	notes.domains = m.domainIDs()
 	var fm *faultMonitor // there before the engine runs
 	p := openPeers(f, m, log)
+	ec := engineConfig(cfg, m)
+	takeOver(&ec, cfg, f.simulate, log)
 	eng, err := engine.New(engine.Options{
-		Config: engineConfig(cfg, m), Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
+		Config: ec, Boards: m.boards, Units: m.engineUnits(), Platform: m, Now: m.now, Log: log,
 		Journal: history.Options{Dir: f.stateDir, RunDir: f.runDir, BootID: m.bootID, FS: inj.fs(), Point: inj.point()},
 		Beat:    inj.beat(beat(notify)), Beats: beats(notify), Notice: func(n engine.Notice) { notes.take(n); p.notice(n) },
 		Signs:        func(s engine.Sign) { fm.sign(s) },

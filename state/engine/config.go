@@ -60,6 +60,9 @@ type DomainConfig struct {
 	PassThrough bool
 	// NMIWhenPoweredOff lets the NMI button act on a host that is off.
 	NMIWhenPoweredOff bool
+	// Legacy, where not nil, returns what another state manager has stored of
+	// the domain. It is asked for while we have stored nothing of our own.
+	Legacy func() *Legacy
 	// RestoreStagger holds this domain's restore policy back after the others'.
 	RestoreStagger time.Duration
 	Driven         bool // has a board; without one the objects are served and requests end FAILED

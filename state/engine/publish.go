@@ -103,6 +103,9 @@ func (d *domain) host() state.Host {
 		BootProgress: s.Progress, BootProgressUpdate: s.ProgressAt, OS: s.OS,
 		AttemptsLeft: s.AttemptsLeft, RetryAttempts: s.Retry,
 	}
+	if s.Inherited != 0 {
+		h.Requested = s.Inherited
+	}
 	if n, ok := d.q.Newest(state.Object{Kind: state.KindHost, Index: d.cfg.Hosts[0]}); ok {
 		h.Requested = n.Op
 	}

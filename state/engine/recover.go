@@ -28,6 +28,8 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 			if err := d.values.restore(text); err != nil {
 				problems = append(problems, err)
 			}
+		} else if d.cfg.Legacy != nil {
+			d.inherit(d.cfg.Legacy())
 		}
 		d.bootSeen(bootID)
 		n := p.Counters[d.cfg.ID]

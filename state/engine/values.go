@@ -48,7 +48,8 @@ type saved struct {
 	ScheduleTime uint64             `json:"schedule,omitempty"` // s since the epoch
 	ScheduleOp   state.Operation    `json:"scheduleOp,omitempty"`
 
-	Exhausted bool `json:"exhausted,omitempty"` // no attempts were left: quiesced until somebody operates it
+	Inherited state.Operation `json:"inherited,omitempty"` // RequestedHostTransition of an earlier state manager
+	Exhausted bool            `json:"exhausted,omitempty"` // no attempts were left: quiesced until somebody operates it
 
 	Settings     state.Settings `json:"settings"`          // while nobody else keeps them
 	Boot         string         `json:"boot,omitempty"`    // of the BMC

@@ -72,6 +72,9 @@ type Config struct {
 	RestoreOnlyLost   bool                // Restore and AlwaysOff act only where power was lost
 	RestoreAfterForce bool                // a forced off does not change what Restore brings back
 
+	PhosphorDir     string // where phosphor-state-manager has stored its values
+	PowerControlDir string // where x86-power-control has
+
 	PowerConfigDir string    // of power-config-host<N>.json
 	Hosts          []Mapping // hosts and the chassis that power them, sorted
 
@@ -161,6 +164,8 @@ func Default() Config {
 		RestoreAfter: []state.RebootCause{state.RebootCausePOR, state.RebootCausePinholeReset, state.RebootCauseWatchdog,
 			state.RebootCauseSoftware, state.RebootCauseUnknown},
 		RestoreAfterForce: true,
+		PhosphorDir:       "/var/lib/phosphor-state-manager",
+		PowerControlDir:   "/var/lib/power-control",
 		PowerConfigDir:    "/usr/share/x86-power-control",
 		Hosts:             []Mapping{{Host: 0, Chassis: 0}},
 		Simulate: Simulate{

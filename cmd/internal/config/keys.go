@@ -63,6 +63,8 @@ func (c *Config) keys() []key {
 		{"restoreAfter", list(&c.RestoreAfter, state.RebootCauses, func(to *state.RebootCause) reader { return word(to, rebootCauses) })},
 		{"restoreOnlyAfterPowerLoss", boolean(&c.RestoreOnlyLost)},
 		{"restoreAfterForcedOff", boolean(&c.RestoreAfterForce)},
+		{"phosphorDir", directory(&c.PhosphorDir)},
+		{"powerControlDir", directory(&c.PowerControlDir)},
 		{"powerConfigDir", directory(&c.PowerConfigDir)},
 		{"hosts", c.readHosts},
 		{"monitorTargets", list(&c.MonitorTargets, 16, directory)},

@@ -29,7 +29,7 @@ const full = `{
   "executor": {"default": "systemd", "1": "gpio-targets"}, "offGuard": "16s", "warmReboot": "reboot", "jobTimeout": "17s",
   "chassisSystem": "target", "settings": "client", "settingsWait": "18s", "overdueMax": "21s", "requireBMCReady": true, "requireActiveBMC": true, "requireSupplies": true, "restoreSettle": "19s", "restoreStagger": "20s", "restoreAfter": ["Watchdog", "POR"],
   "restoreOnlyAfterPowerLoss": true, "restoreAfterForcedOff": false,
-  "powerConfigDir": "/etc/power/",
+  "phosphorDir": "/var/psm", "powerControlDir": "/var/xpc", "powerConfigDir": "/etc/power/",
   "hosts": [{"host": 1, "chassis": 1}, {"host": 0, "chassis": 0}],
   "simulate": {
     "count": 3,
@@ -60,8 +60,8 @@ func TestParseReadsEveryKey(t *testing.T) {
 		OffGuard: 16 * time.Second, NoWarmReboot: true, JobTimeout: 17 * time.Second,
 		System: config.SystemTarget, Settings: config.SettingsClient, SettingsWait: 18 * time.Second, OverdueMax: 21 * time.Second, RequireBMCReady: true, RequireActiveBMC: true, RequireSupplies: true, RestoreSettle: 19 * time.Second, RestoreStagger: 20 * time.Second,
 		RestoreAfter: []state.RebootCause{state.RebootCauseWatchdog, state.RebootCausePOR}, RestoreOnlyLost: true,
-		PowerConfigDir: "/etc/power",
-		Hosts:          []config.Mapping{{Host: 0, Chassis: 0}, {Host: 1, Chassis: 1}},
+		PhosphorDir: "/var/psm", PowerControlDir: "/var/xpc", PowerConfigDir: "/etc/power",
+		Hosts: []config.Mapping{{Host: 0, Chassis: 0}, {Host: 1, Chassis: 1}},
 		Simulate: config.Simulate{
 			Count: 3,
 			Timings: config.Timings{
