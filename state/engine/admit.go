@@ -174,6 +174,7 @@ func (d *domain) durable(seq uint64) {
 	if d.core.aggregate(req.Object) {
 		return // its parts overtake
 	}
+	d.askedOfAll(&req, req.Op.Passes())
 	switch req.Op.Class() {
 	case state.Emergency:
 		d.emergency(req)

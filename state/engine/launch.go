@@ -83,6 +83,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	}
 	d.unjudge()
 	d.endLook()
+	d.askedOfAll(&req, false)
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),

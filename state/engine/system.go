@@ -127,6 +127,20 @@ func (p *parent) ask(d *domain) {
 	p.parts = append(p.parts, t)
 }
 
+// askedOfAll makes a part the newest request of its chassis, which nobody is told
+// of who could be refused. One that may make no sense becomes it when it begins.
+func (d *domain) askedOfAll(req *state.Request, later bool) {
+	if isPart(req) && !later {
+		d.q.SetNewest(req.Seq)
+	}
+}
+
+// isPart reports whether a request is a part of one to the whole machine. Who
+// submits a request may name any cause, but not as a property write.
+func isPart(req *state.Request) bool {
+	return req.Cause == systemCause && req.Key.Client == state.PropertyClient
+}
+
 // status is what has become of a part.
 func (t *part) status() (state.Status, string) {
 	if t.seq == 0 {
@@ -317,7 +331,7 @@ func (c *Core) systemWasReset(ev systemReset) {
 // recoverSystem settles what an earlier run left of requests to the whole
 // machine. It reports whether the record was one of these.
 func (d *domain) recoverSystem(r *history.Record, sameBoot bool) bool {
-	part := r.Cause == systemCause && r.Status == state.Pending && r.Op != state.ChassisOff
+	part := isPart(&r.Request) && r.Status == state.Pending && r.Op != state.ChassisOff
 	if !d.core.aggregate(r.Object) && !part || r.Status.Final() {
 		return false
 	}

@@ -110,6 +110,7 @@ func TestSystemOff(t *testing.T) {
 	require.Equal(t, ended3(state.Success), f.partsOf())
 	require.Equal(t, state.PowerStateOff, f.systems[0].Current)
 	require.Equal(t, state.ChassisOff, f.systems[0].Requested)
+	require.Equal(t, state.ChassisOff, f.chassis[len(f.chassis)-1].Requested, "of each chassis, too")
 	require.Contains(t, f.requests, p.answer.Seq, "an object in the lowest domain's queue")
 
 	p = f.judgedWrite(0, state.ChassisOff)
