@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,4 +162,28 @@ func TestPowerService(t *testing.T) {
 	power.SetMust(powerName, "pgood", int32(0))
 	d.untilChassis("Off")
 	d.untilHost("Off")
+}
+
+// chassisSystem "target": a PowerCycle of chassis_system0 starts
+// x86-power-control's target, and is known by its job.
+func TestChassisSystemTarget(t *testing.T) {
+	const reset, path = "chassis-system-reset.target", "/xyz/openbmc_project/state/chassis_system0"
+	d := prepareTargets(t, `{"chassisSystem": "target", `+systemdConfig[1:])
+	d.sd.Script(reset, systemdtest.Script{Unfinished: true})
+	d.start()
+	d.untilBMC("Ready")
+	set := func(v string) error {
+		return d.set(chassisName, path, chassisName, "RequestedPowerTransition", shorts.Replace("CT."+v))
+	}
+	assert.Equal(t, "xyz.openbmc_project.Common.Error.InvalidArgument", errorName(set("Off")))
+	for i, result := range []string{"done", "failed"} {
+		require.NoError(t, set("PowerCycle"))
+		assert.Equal(t, start(reset), d.started(i + 1)[i])
+		status := func() string { return d.records()[i]["Status"].Value().(string) }
+		assert.Contains(t, status(), "Running")
+		d.job(reset, result)
+		signals := d.subscribe(propsIface, "PropertiesChanged")
+		want := map[string]string{"done": "Success", "failed": "Failed"}[result]
+		d.await(signals, want, func(*godbus.Signal) bool { return strings.HasSuffix(status(), "."+want) })
+	}
 }
