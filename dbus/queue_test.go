@@ -1,6 +1,7 @@
 package dbus_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -275,4 +276,22 @@ func TestNoObjectForWhatIsNoopOrInvalidAtOnce(t *testing.T) {
 	c := f.bus.Connect(t)
 	require.NoError(t, call(c.Object(openbmc.IfaceQueue, openbmc.StateRoot), "org.freedesktop.DBus.ObjectManager.GetManagedObjects").Store(&managed))
 	assert.Len(t, managed, 2, "the two queues")
+}
+
+func TestDriveLines(t *testing.T) {
+	f := newFixture(t)
+	object := f.bus.Connect(t).Object(openbmc.IfaceQueue, queuePath)
+	for direction, on := range map[string]bool{"on": true, "off": false} {
+		require.NoError(t, object.Call(openbmc.IfaceQueue+".DriveLines", 0, direction).Err)
+		events := f.backend.take()
+		require.Len(t, events, 1)
+		ev := events[0].(engine.DriveLines)
+		assert.Equal(t, on, ev.On)
+		assert.Equal(t, uint32(os.Getuid()), ev.Caller.UID)
+	}
+	assert.Equal(t, openbmc.ErrInvalidArgument, errorName(object.Call(openbmc.IfaceQueue+".DriveLines", 0, "up").Err))
+	for code, want := range map[engine.Code]string{engine.CodeNotAllowed: openbmc.ErrNotAllowed, engine.CodeAccessDenied: "org.freedesktop.DBus.Error.AccessDenied"} {
+		f.backend.answers(engine.Answer{Err: &engine.Refusal{Code: code}})
+		assert.Equal(t, want, errorName(object.Call(openbmc.IfaceQueue+".DriveLines", 0, "on").Err))
+	}
 }

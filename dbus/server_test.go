@@ -75,6 +75,8 @@ func replyOf(e engine.Event) func(engine.Answer) {
 		return e.Reply
 	case engine.Deliveries:
 		return e.Reply
+	case engine.DriveLines:
+		return e.Reply
 	default:
 		panic(fmt.Sprintf("unknown event %T", e))
 	}

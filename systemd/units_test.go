@@ -371,3 +371,16 @@ func TestErrorsAreTyped(t *testing.T) {
 	l := awaitUp(t, u, false)
 	assert.ErrorContains(t, l.Err, "/nonexistent/bus")
 }
+
+func TestFailedBelow(t *testing.T) {
+	s, u := bed(t)
+	for unit, requires := range map[string][]string{hostStart: {hostStartMin}, hostStartMin: {powerOn, worker}, powerOn: {hostStart}} {
+		s.Change(unit, func(x *systemdtest.Unit) { x.Requires = requires })
+	}
+	assert.Empty(t, u.FailedBelow(within(t), hostStart))
+	s.SetActive(worker, "failed")
+	assert.Equal(t, []string{worker}, u.FailedBelow(within(t), hostStart))
+	s.SetActive(hostStartMin, "failed")
+	assert.Equal(t, []string{hostStartMin, worker}, u.FailedBelow(within(t), hostStart))
+	assert.Empty(t, u.FailedBelow(within(t), hostStop))
+}

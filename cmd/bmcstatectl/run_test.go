@@ -122,6 +122,7 @@ func TestTransitions(t *testing.T) {
 	assert.NotContains(t, m.expect(exitOK, "request", "list"), "ticket 42", "it has ended")
 	assert.Contains(t, m.expect(exitRefused, "request", "show", "99999"), "has no request 99999")
 	m.expect(exitRefused, "request", "cancel", "--client-id", "bmcstatectl", "--request-id", "ticket 42")
+	assert.Contains(t, m.expect(exitRefused, "lines", "on", "0"), "Error.")
 
 	m.expect(exitOK, "chassis-off", "--wait")
 	lines := strings.Split(strings.TrimSpace(m.expect(exitOK, "history", "--json", "--after", seq)), "\n")
@@ -215,11 +216,14 @@ func TestUsage(t *testing.T) {
 		"request cancel 0":               `"0" is no sequence`,
 		"history --json --csv":           "exclude each other",
 		"request cancel 1 --client-id x": "takes 0 operands, not 1",
+		"lines on":                       "lines takes 2 operands, not 1",
+		"lines up 0":                     `not "up" "0"`,
+		"lines on x":                     `not "on" "x"`,
 	}
 	for line, want := range tests {
 		assert.Contains(t, m.expect(exitUsage, strings.Fields(line)...), want, line)
 	}
-	for _, line := range []string{"status", "watch", "on", "on --wait", "history", "history --csv", "request list", "request show 1", "request cancel 1"} {
+	for _, line := range []string{"status", "watch", "on", "on --wait", "history", "history --csv", "request list", "request show 1", "request cancel 1", "lines on 0"} {
 		assert.Contains(t, m.expect(exitError, strings.Fields(line)...), "cannot connect to unix:path=/nonexistent/bus", line)
 	}
 }

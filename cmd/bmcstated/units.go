@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -256,8 +257,18 @@ func (w *unitWorld) judge(ctx context.Context, unit, result string) error {
 	case result == systemd.ResultDone:
 		return fmt.Errorf("%s is %s although its job is done: a condition of it does not hold, or it was stopped again", unit, s.Active)
 	default:
-		return fmt.Errorf("the job of %s ended: %s (the unit is %s)", unit, result, s.Active)
+		return fmt.Errorf("the job of %s ended: %s (%s)", unit, result, w.why(ctx, unit, result, s.Active))
 	}
+}
+
+// why names the units that kept a job from being done, or says how the unit is.
+func (w *unitWorld) why(ctx context.Context, unit, result, active string) string {
+	if result == systemd.ResultDependency {
+		if failed := w.units.FailedBelow(ctx, unit); len(failed) > 0 {
+			return strings.Join(failed, ", ") + " failed"
+		}
+	}
+	return "the unit is " + active
 }
 
 // abandonJob ends a job and those that it brought with it to apply power: a hung

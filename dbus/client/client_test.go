@@ -37,6 +37,7 @@ type daemon struct {
 	events   []engine.Event
 	onSubmit func() // called before Submit is answered
 	lookups  chan struct{}
+	onDrive  func(engine.DriveLines)
 }
 
 func start(t *testing.T, bus *dbustest.Bus) *daemon {
@@ -94,6 +95,12 @@ func (d *daemon) Post(e engine.Event) {
 		e.Reply(a)
 	case engine.Deliveries:
 		e.Reply(engine.Answer{Deliveries: deliveries})
+	case engine.DriveLines:
+		if d.onDrive != nil {
+			d.onDrive(e)
+			return
+		}
+		e.Reply(engine.Answer{Err: &engine.Refusal{Code: engine.CodeNotAllowed, Text: "No."}})
 	}
 }
 
@@ -350,4 +357,23 @@ func TestDialErrors(t *testing.T) {
 	var refused *client.Error
 	require.ErrorAs(t, err, &refused)
 	assert.True(t, refused.Absent())
+}
+
+// The lines are asked for again when the daemon restarts meanwhile.
+func TestDriveLines(t *testing.T) {
+	bus := dbustest.Start(t)
+	d, c := start(t, bus), dial(t, bus)
+	var refused *client.Error
+	require.ErrorAs(t, c.DriveLines(within(t), 0, true), &refused)
+	assert.Equal(t, "No.", refused.Text)
+
+	asked := make(chan engine.DriveLines, 10)
+	d.onDrive = func(e engine.DriveLines) { asked <- e }
+	done := make(chan error, 1)
+	go func() { done <- c.DriveLines(within(t), 0, true) }()
+	require.True(t, (<-asked).On)
+	require.NoError(t, d.server.Close()) // without an answer
+	d.restart(bus)
+	(<-asked).Reply(engine.Answer{})
+	require.NoError(t, <-done)
 }

@@ -17,6 +17,7 @@ type Unit struct {
 	Load, Active, Sub, Result string
 	InvocationID              string // 32 hex digits
 	NRestarts, MainPID        uint32
+	Requires                  []string
 	ExecMainCode              int32 // CLD_EXITED is 1, CLD_KILLED 2
 	ExecMainStatus            int32
 

@@ -198,6 +198,7 @@ func (s *Systemd) unitProperties(name, iface string) map[string]godbus.Variant {
 	id, _ := hex.DecodeString(u.InvocationID)
 	return map[string]godbus.Variant{
 		"Id": v(name), "LoadState": v(u.Load), "ActiveState": v(u.Active), "SubState": v(u.Sub),
+		"Requires":     v(append([]string{}, u.Requires...)),
 		"InvocationID": v(id), "StateChangeTimestampMonotonic": v(u.stateChange),
 		"Job": v(jobLink{u.job, path}),
 	}

@@ -144,6 +144,7 @@ func TestLineTargetsUnitsFail(t *testing.T) {
 			code, out := b.request("chassis-on", "--wait")
 			assert.Equal(t, 5, code, out)
 			assert.Contains(t, out, "dependency")
+			assert.Contains(t, out, tc.unit+".service failed")
 			// OnFailure= of the target takes the power away again.
 			eventually(t, "off", func() bool {
 				return shell(t, "systemctl", "show", "-P", "ActiveState", "obmc-chassis-poweroff@0.target") == "active"
