@@ -183,7 +183,7 @@ func contradicts(op state.Operation, parent string) bool {
 
 // Start starts a unit and says what became of it: the job's result is half of
 // that, the unit itself the other.
-func (w *unitWorld) Start(ctx context.Context, domain int, unit, mode string, urgent bool) (bool, error) {
+func (w *unitWorld) Start(ctx context.Context, domain int, unit, mode string, urgent bool, over func()) (bool, error) {
 	d := w.domains[domain]
 	if !urgent {
 		d.awaitHelpers(ctx, w.stopHelpers(d, systemd.LineUnits(d.chassis)))
@@ -197,6 +197,7 @@ func (w *unitWorld) Start(ctx context.Context, domain int, unit, mode string, ur
 	}
 	select {
 	case result := <-job.Result:
+		over()
 		return true, w.judge(ctx, unit, result)
 	case <-ctx.Done():
 		if errors.Is(context.Cause(ctx), engine.ErrAbandoned) {

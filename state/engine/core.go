@@ -115,6 +115,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.mask(ev)
 	case NMI:
 		c.nmi(ev)
+	case jobOver:
+		c.domain(ev.domain).jobOver(ev)
 	case DriveLines:
 		c.domain(ev.Domain).driveAsked(ev)
 	case controlled:

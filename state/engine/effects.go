@@ -214,6 +214,12 @@ type (
 		moved   bool // the line was asserted
 		err     error
 	}
+	// jobOver says that a unit's job has ended; acted says how.
+	jobOver struct {
+		domain  int
+		request uint64
+		step    int
+	}
 	// controlled says that a hold or an NMI has ended.
 	controlled struct {
 		domain int
@@ -240,6 +246,7 @@ func (committed) isEvent()    {}
 func (barred) isEvent()       {}
 func (voided) isEvent()       {}
 func (acted) isEvent()        {}
+func (jobOver) isEvent()      {}
 func (controlled) isEvent()   {}
 func (rebootFailed) isEvent() {}
 func (systemReset) isEvent()  {}

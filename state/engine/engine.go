@@ -40,8 +40,9 @@ type Units interface {
 	// whether systemd took the job. When ctx ends first it returns at once: with
 	// the cause [ErrAbandoned] the job is cancelled, otherwise it goes on. A
 	// start that is not urgent waits until the helpers of what was abandoned
-	// before are stopped.
-	Start(ctx context.Context, domain int, unit, mode string, urgent bool) (queued bool, err error)
+	// before are stopped. over is called as soon as the job has ended, before
+	// what became of it is known.
+	Start(ctx context.Context, domain int, unit, mode string, urgent bool, over func()) (queued bool, err error)
 	// Abandon has the helpers stopped that may still act for the domain's
 	// earlier operations. It does not wait.
 	Abandon(domain int)
@@ -390,7 +391,8 @@ func (e *Engine) start(eff startEffect) {
 	ctx, cancel := context.WithCancelCause(e.ctx)
 	e.jobs[eff.request] = unitJob{cancel, eff.step}
 	e.workers.Go(func() {
-		queued, err := e.opts.Units.Start(ctx, eff.domain, eff.unit, eff.mode, eff.urgent)
+		over := func() { e.Post(jobOver{eff.domain, eff.request, eff.step}) }
+		queued, err := e.opts.Units.Start(ctx, eff.domain, eff.unit, eff.mode, eff.urgent, over)
 		e.Post(acted{eff.domain, eff.request, eff.step, queued, err})
 	})
 }

@@ -158,7 +158,8 @@ func (d *domain) adopt() {
 	best := slices.MaxFunc(jobs, func(a, b Foreign) int { return a.Rank - b.Rank })
 	plan := sequence.BuildAdopted(adoptedVerdicts[best.Op], best.Op, d.cfg.Timings, d.options())
 	first := plan.Steps[0].Goal
-	if first.Met(sequence.Seen{Levels: o.from}, d.cfg.Options.StrictRunning) {
+	pressed := d.cfg.Options.Lines && !best.Op.Raising() && d.mayComeUp()
+	if first.Met(sequence.Seen{Levels: o.from}, d.cfg.Options.StrictRunning) && !pressed {
 		return // so it was already: nothing is going on
 	}
 	if best.Ended && best.Result != jobDone {

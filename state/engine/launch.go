@@ -49,6 +49,7 @@ type launch struct {
 	lineAt  map[int]int // by part of the plan: its newest step that acted
 	fault   string      // why the lines were not driven
 	jobOpen bool        // adopted: success waits for the end of its job
+	jobOver bool        // its job has ended, and how is not known yet
 	lost    bool        // adopted: the journal refused the operation
 }
 
@@ -277,7 +278,7 @@ func (d *domain) acted(ev acted) {
 	if r == nil || r.seq != ev.request || r.step != ev.step || r.mode != modeAct {
 		return
 	}
-	r.pulsing, r.job = "", false
+	r.pulsing, r.job, r.jobOver = "", false, false
 	r.moved = r.moved || ev.moved
 	d.again = true // what it led to may show no edge: POST complete stays off when a reset meets POST
 	if ev.err != nil {

@@ -113,7 +113,7 @@ func (d *domain) mayDrive(c *drive) bool {
 	waits := r.mode == modeWait || r.mode == modeAct && r.current().Unit != ""
 	if c.on {
 		settled := d.hands.until == 0 && d.press.until == 0
-		return waits && settled && r.op.Raising()
+		return waits && settled && !r.jobOver && r.op.Raising()
 	}
 	return waits && (!r.op.Raising() || r.op.Passes() && !r.current().AfterPassage)
 }
@@ -159,6 +159,21 @@ func (d *domain) driven(fault string) {
 		d.acted(*o.acted)
 	case r.mode == modeWait:
 		d.waited(0)
+	}
+}
+
+// jobOver takes the news that the launch's job has ended. A unit of it that
+// failed does not keep those behind it from being started: what has not been
+// pressed yet waits until it is known how the job ended.
+func (d *domain) jobOver(ev jobOver) {
+	r := d.run
+	if r == nil || r.seq != ev.request || r.proper() != ev.step {
+		return
+	}
+	r.jobOver = true
+	if o := r.outer; o != nil && o.on(r) && o.fresh && (r.mode == modeCheck || r.mode == modeJournal) && len(r.lineAt) == 0 {
+		d.driven("the job of its target has ended")
+		r.fault = "" // the job's own reason follows
 	}
 }
 

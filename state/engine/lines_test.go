@@ -139,6 +139,8 @@ func TestLinesReboot(t *testing.T) {
 	off := r.drive(false)
 	r.pass(5 * time.Second)
 	r.drivenWell(off)
+	s := r.starts()[0]
+	r.step(jobOver{s.domain, s.request, s.step})
 	r.jobEnds(true, nil)
 	r.pass(5 * time.Second)
 	r.foreign(7, "startmin", state.HostOn, 6) // by the helper: the second half
@@ -182,6 +184,54 @@ func TestLinesUnitBeforeFails(t *testing.T) {
 	r.pass(time.Minute)
 	r.refusedFor(p, "no operation is under way")
 	assert.Empty(t, r.presses())
+}
+
+// It fails, and the lines' own unit is started all the same, as only an order
+// stands between them; how the job ended is not known yet.
+func TestLinesAfterAFailedUnit(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		r := linesRig(t)
+		a := r.write(state.ChassisOn)
+		r.pass(time.Second)
+		s := r.starts()[0]
+		var p *reply
+		if late { // the inputs are being read again for the press
+			p = r.driveAs(0, true)
+			r.pass(30 * time.Millisecond)
+			require.Equal(t, modeCheck, r.core.domains[0].run.mode)
+			r.step(jobOver{s.domain, s.request, s.step})
+		} else {
+			r.step(jobOver{s.domain, s.request, s.step})
+			p = r.drive(true)
+		}
+		r.pass(time.Second)
+		r.jobEnds(true, errors.New("the job of poweron ended: dependency"))
+		r.pass(time.Minute)
+		assert.NotNil(t, p.answer.Err)
+		assert.Empty(t, r.presses())
+		assert.Equal(t, state.Failed, r.status(a.answer.Seq))
+		assert.Equal(t, "the job of poweron ended: dependency", r.reason(a.answer.Seq))
+	}
+}
+
+// OnFailure= brings a power off while the press may still bring power.
+func TestLinesOffAfterAnOpenPress(t *testing.T) {
+	r := linesRig(t)
+	r.plant.powerGood = 3 * time.Second
+	r.write(state.ChassisOn)
+	r.pass(time.Second)
+	r.drive(true)
+	r.pass(time.Second)
+	r.jobEnds(true, errors.New("the job of poweron ended: timeout"))
+	r.foreign(9, "poweroff", state.ChassisOff, 3)
+	p := r.drive(false)
+	assert.False(t, p.got, "power is off, and may come")
+	r.pass(20 * time.Second)
+	r.drivenWell(p)
+	assert.Equal(t, state.PowerStateOff, r.powerState())
+	assert.Len(t, r.pulses, 2)
+	r.step(Foreign{Job: 9, Unit: "poweroff", Op: state.ChassisOff, Ended: true, Result: jobDone})
+	assert.Equal(t, state.Success, r.newest().Status)
 }
 
 // A unit behind the lines fails: power is on, and the request has failed.

@@ -52,6 +52,7 @@ func newLinesBoard(t *testing.T, config string, more map[string]string) *linesBo
 	for name, text := range more {
 		units[name] = text
 	}
+	install(t, units)
 	t.Cleanup(func() {
 		shell(t, "systemctl", "stop", "obmc-*", "bmcstate-*", "t-*")
 		shell(t, "systemctl", "stop", "bmcstated.service")
@@ -60,7 +61,6 @@ func newLinesBoard(t *testing.T, config string, more map[string]string) *linesBo
 			require.NoError(t, os.RemoveAll(dir))
 		}
 	})
-	install(t, units)
 	shell(t, "systemctl", "restart", "bmcstated.service")
 	return b
 }

@@ -23,6 +23,13 @@ func TestMonitorQuiesces(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
+	install(t, map[string]string{
+		"bmcstated.service.d/bed.conf": "[Service]\nExecStart=\nExecStart=/usr/bin/bmcstated --config /run/bed-monitor.json\n",
+		quiesce + ".d/bed.conf":        "[Unit]\nRefuseManualStop=no\n",
+		"t-critical.service":           "[Unit]\nStartLimitIntervalSec=30\nStartLimitBurst=2\n[Service]\nExecStart=/bin/sleep 1000\nRestart=always\nRestartSec=10ms\n",
+		"t-fails.target":               "[Unit]\nRequires=t-fails.service\n",
+		"t-fails.service":              "[Service]\nType=oneshot\nExecStart=/bin/false\n",
+	})
 	t.Cleanup(func() {
 		for _, unit := range []string{quiesce, "bmcstated.service"} {
 			shell(t, "systemctl", "stop", unit)
@@ -30,13 +37,6 @@ func TestMonitorQuiesces(t *testing.T) {
 		for _, dir := range []string{"/var/lib/bmcstate", "/run/bmcstate"} {
 			require.NoError(t, os.RemoveAll(dir))
 		}
-	})
-	install(t, map[string]string{
-		"bmcstated.service.d/bed.conf": "[Service]\nExecStart=\nExecStart=/usr/bin/bmcstated --config /run/bed-monitor.json\n",
-		quiesce + ".d/bed.conf":        "[Unit]\nRefuseManualStop=no\n",
-		"t-critical.service":           "[Unit]\nStartLimitIntervalSec=30\nStartLimitBurst=2\n[Service]\nExecStart=/bin/sleep 1000\nRestart=always\nRestartSec=10ms\n",
-		"t-fails.target":               "[Unit]\nRequires=t-fails.service\n",
-		"t-fails.service":              "[Service]\nType=oneshot\nExecStart=/bin/false\n",
 	})
 	shell(t, "systemctl", "start", "t-critical.service", "bmcstated.service")
 	show := func(unit, property string) string { return shell(t, "systemctl", "show", "-P", property, unit) }
@@ -53,7 +53,7 @@ func TestMonitorQuiesces(t *testing.T) {
 	assert.NotEqual(t, "Quiesced", bmc())
 
 	for show("t-critical.service", "ActiveState") != "failed" {
-		shell(t, "sh", "-c", "systemctl kill -s KILL t-critical.service || true")
+		shell(t, "sh", "-c", "systemctl kill --kill-who=main -s KILL t-critical.service || true")
 	}
 	eventually(t, "quiesced", func() bool { return bmc() == "Quiesced" && show(quiesce, "ActiveState") == "active" })
 	const entry = "xyz.openbmc_project.State.Error.CriticalServiceFailure"
