@@ -98,3 +98,28 @@ func TestSimulatedCause(t *testing.T) {
 	require.NoError(t, os.RemoveAll(dir))
 	assert.Equal(t, state.RebootCausePOR, cause())
 }
+
+// C15: the name of a loss of power, by the pinhole button and the standby
+// regulator.
+func TestLossError(t *testing.T) {
+	statetest.Covers(t, "C15")
+	const prefix = "xyz.openbmc_project.State.Shutdown.Power.Error."
+	for _, c := range []struct {
+		cause state.RebootCause
+		high  bool
+		err   error
+		want  string
+	}{
+		{state.RebootCausePOR, false, gpio.ErrMissing, prefix + "Blackout"},
+		{state.RebootCausePOR, false, nil, prefix + "Blackout"},
+		{state.RebootCausePOR, true, nil, prefix + "Regulator"},
+		{state.RebootCausePOR, false, errors.New("stuck"), prefix + "Blackout"},
+		{state.RebootCausePinholeReset, true, nil, ""},
+	} {
+		line := func(name string, _ time.Duration) (bool, error) {
+			assert.Equal(t, "regulator-standby-faulted", name)
+			return c.high, c.err
+		}
+		assert.Equal(t, c.want, lossError(c.cause, line), "%+v", c)
+	}
+}

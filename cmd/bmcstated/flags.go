@@ -43,7 +43,7 @@ func (f *flags) options() []option {
 }
 
 func defaultFlags() flags {
-	return flags{config: config.DefaultPath, stateDir: "/var/lib/bmcstate", runDir: "/run/bmcstate"}
+	return flags{config: config.DefaultPath, stateDir: "/var/lib/bmcstate", runDir: defaultRunDir}
 }
 
 const usage = `usage: bmcstated [flags]
@@ -147,3 +147,6 @@ func usageCode(err error) int {
 var release = "devel"
 
 func version() string { return "bmcstated " + release }
+
+// defaultRunDir is where the BMC's own run keeps its marks.
+const defaultRunDir = "/run/bmcstate"

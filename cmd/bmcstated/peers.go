@@ -5,15 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/dbus"
 	"github.com/bmcstate/bmcstate/dbus/peers"
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/slog"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 // peerRetry is the time until a peer that has not answered is asked again.
@@ -21,15 +24,16 @@ const peerRetry = 10 * time.Second
 
 // peerWorld is what the engine has to do with the BMC's other daemons.
 type peerWorld struct {
-	link     *peers.Link
-	events   *peers.EventLog
-	settings *peers.Settings
-	firmware *peers.Firmware
-	watchers []*peers.Watcher
-	nmi      *peers.NMISource // nil where no host has an NMI output
-	markers  string           // directory of the marks that other daemons look at
-	m        *machine
-	log      *slog.Logger
+	link       *peers.Link
+	events     *peers.EventLog
+	settings   *peers.Settings
+	firmware   *peers.Firmware
+	watchers   []*peers.Watcher
+	nmi        *peers.NMISource // nil where no host has an NMI output
+	background sync.WaitGroup   // what goes on behind the engine
+	markers    string           // directory of the marks that other daemons look at
+	m          *machine
+	log        *slog.Logger
 }
 
 func openPeers(f flags, m *machine, log *slog.Logger) *peerWorld {
@@ -39,7 +43,7 @@ func openPeers(f flags, m *machine, log *slog.Logger) *peerWorld {
 	o := peers.EventLogOptions{Retry: peerRetry, Log: log, Keep: func(entries []peers.Entry) { keepFile(spool, entries, log) }}
 	readKept(spool, &o.Kept, log)
 	p.events = peers.NewEventLog(link, o)
-	if f.simulate {
+	if f.runDir != defaultRunDir { // a run beside the BMC's own
 		p.markers = filepath.Join(f.runDir, "openbmc")
 	}
 	p.watchHosts()
@@ -104,7 +108,7 @@ func (p *peerWorld) watchHosts() {
 		if !ok {
 			continue // lines show whether the host runs
 		}
-		b := &conditionBoard{unitBoard: units}
+		b := &conditionBoard{unitBoard: units, marker: filepath.Join(p.markers, "host@"+strconv.Itoa(d.hosts[0])+"-on")}
 		p.m.boards[d.id], boards[d.hosts[0]] = b, b
 		hosts = append(hosts, d.hosts[0])
 	}
@@ -123,12 +127,20 @@ const hostsEvery = 5 * time.Second
 type conditionBoard struct {
 	*unitBoard
 	running atomic.Bool
+	marker  string
+}
+
+// marked honours the marker of those who find out on their own that the host runs
+// (openbmc-state-manager.md §2.8).
+func (b *conditionBoard) marked() bool {
+	_, err := os.Stat(b.marker)
+	return err == nil
 }
 
 // Read asks the units first. A unit that was up in this boot knows better.
 func (b *conditionBoard) Read(ctx context.Context, settle time.Duration) (state.Levels, bool, error) {
 	l, agreed, err := b.unitBoard.Read(ctx, settle)
-	if l.HostActive == state.LevelOff && l.HostSince == 0 && l.PowerGood == state.LevelOn && b.running.Load() {
+	if l.HostActive == state.LevelOff && l.HostSince == 0 && l.PowerGood == state.LevelOn && (b.running.Load() || b.marked()) {
 		l.HostActive = state.LevelOn
 	}
 	return l, agreed, err
@@ -153,6 +165,7 @@ func (p *peerWorld) close() {
 	for _, w := range p.watchers {
 		w.Close()
 	}
+	p.background.Wait()
 	p.events.Close()
 	p.link.Close()
 }
@@ -196,12 +209,48 @@ func (p *peerWorld) powerLost(domain int) {
 		}
 		for _, c := range d.chassis {
 			p.mark("chassis@" + strconv.Itoa(c) + "-lost-power")
-			p.events.Add(peers.Entry{
-				Message: "xyz.openbmc_project.State.Shutdown.Power.Error.Blackout", Critical: true,
-				Data: map[string]string{"CHASSIS_ID": strconv.Itoa(c)},
-			})
+			p.background.Go(func() { p.blackout(c, p.m.targets[domain] != nil) })
 		}
 	}
+}
+
+// blackout has the loss of a chassis' power logged and, where units do the work,
+// the platform's own told.
+func (p *peerWorld) blackout(chassis int, units bool) {
+	line := gpio.ReadOnce
+	if p.m.simulate {
+		line = func(string, time.Duration) (bool, error) { return false, gpio.ErrMissing }
+	}
+	if e := lossError(p.m.cause, line); e != "" {
+		p.events.Add(peers.Entry{Message: e, Critical: true, Data: map[string]string{"CHASSIS_ID": strconv.Itoa(chassis)}})
+	}
+	if !units {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), blackoutWithin)
+	defer cancel()
+	unit := "obmc-chassis-blackout@" + strconv.Itoa(chassis) + ".target"
+	if _, err := p.m.units.units.Start(ctx, unit, systemd.ModeReplace); err != nil && systemd.ErrorName(err) != systemd.NameNoSuchUnit {
+		p.log.Warn("the platform was not told that power was lost", "unit", unit, "err", err)
+	}
+}
+
+const (
+	blackoutWithin = 10 * time.Second // for systemd to take the job
+	regulatorLine  = "regulator-standby-faulted"
+)
+
+// lossError names the loss of power (openbmc-state-manager.md §2.4). A pinhole
+// reset takes power away by intention.
+func lossError(cause state.RebootCause, line func(string, time.Duration) (high bool, err error)) string {
+	const prefix = "xyz.openbmc_project.State.Shutdown.Power.Error."
+	if cause == state.RebootCausePinholeReset {
+		return ""
+	}
+	if high, err := line(regulatorLine, pinholeWithin); err == nil && high {
+		return prefix + "Regulator"
+	}
+	return prefix + "Blackout"
 }
 
 // mark makes a marker, and the directory of the markers if nobody has made it

@@ -2,6 +2,8 @@ package scenarios
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -157,4 +159,31 @@ func TestC12Gates(t *testing.T) {
 	redundancy.SetMust(role, "Role", role+".Role.Active")
 	require.Eventually(t, func() bool { return d.hset("On") == nil }, patience, 20*time.Millisecond)
 	d.started(1)
+}
+
+// C15 and bug-reports.md 16 where units do the work: power that was on, as far as
+// anybody has stored, and is off, is logged and marked, and the platform's target
+// started.
+func TestC15PowerLost(t *testing.T) {
+	statetest.Covers(t, "C15", "B16")
+	for stored, lost := range map[string]bool{`{"value0": 1, "value1": 2}`: true, `{"value0": 1, "value1": 0}`: false} {
+		psm := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(psm, "chassis0-StateChangeTime"), []byte(stored), 0o600))
+		d := prepareTargets(t, fmt.Sprintf(`{"executor": "systemd", "settings": "client", "restoreSettle": "300ms", "phosphorDir": %q}`, psm))
+		d.servePower(0)
+		logged := d.serveLogging()
+		before := time.Now()
+		d.start()
+		d.untilChassis("Off")
+		if !lost {
+			require.NoError(t, d.hset("On")) // ends the look
+			require.Equal(t, []string{start(hostStart)}, d.started(1))
+			require.Empty(t, logged)
+			continue
+		}
+		require.Equal(t, "xyz.openbmc_project.State.Shutdown.Power.Error.Blackout", <-logged)
+		require.Equal(t, []string{start("obmc-chassis-blackout@0.target")}, d.started(1))
+		require.FileExists(t, filepath.Join(d.runDir, "openbmc", "chassis@0-lost-power"))
+		require.GreaterOrEqual(t, d.get(chassisName, chassisPath, chassisName, "LastStateChangeTime"), uint64(before.UnixMilli()))
+	}
 }

@@ -137,7 +137,7 @@ func runCell(t *testing.T, c cell, own bool) outcome {
 		Restore: policyByName[c.policy], RestoreOnce: policyByName[c.once],
 	})
 	r.bring(c.host)
-	before := uint64(r.next)
+	before := r.next
 	r.strike(c)
 	r.pass(10 * time.Minute)
 	return r.found(before)
