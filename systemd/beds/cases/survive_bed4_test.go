@@ -4,6 +4,7 @@ package cases
 
 import (
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,6 +54,12 @@ func TestProductRestartUnderARunningHost(t *testing.T) {
 		assert.Empty(t, p.ran(), how)
 	}
 	assert.Len(t, p.records(), 1)
+	invocations := p.invocations()
+	for range 7 { // more than systemd's own limit of starts allows
+		p.kill()
+	}
+	p.untilHost("Running")
+	assert.Equal(t, invocations, p.invocations())
 }
 
 // The engine's own loop feeds the watchdog: when it is stuck, systemd replaces
@@ -125,19 +132,31 @@ func TestProductKilledInAPulse(t *testing.T) {
 	p := newProduct(t, 0, map[string]string{unit + ".d/simulate.conf": "[Service]\nExecStart=\nExecStart=/usr/bin/bmcstated --simulate\nRestartSec=3s\n"})
 	p.request("host0", "On")
 	p.success(1)
-	before := len(journal(t, released))
+	before, noGroup := len(journal(t, released)), groupsMissed(t)
 	p.request("chassis0", "Off")
 	eventually(t, "the mark of the held button", func() bool { return len(pulses(t)) > 0 })
 	pid, err := strconv.Atoi(p.show("MainPID"))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	eventually(t, "no mark", func() bool { return len(pulses(t)) == 0 })
-	assert.Equal(t, "0", p.show("MainPID"), "released before the next start")
+	if groupsMissed(t) == noGroup {
+		assert.Equal(t, "0", p.show("MainPID"), "released before the next start")
+	}
 	eventually(t, "a record of the release", func() bool { return len(journal(t, released)) > before })
 	p.replaced("0")
 	r := p.end(2)
 	assert.Equal(t, "Success", r.status, r.reason)
 	p.untilPower("Off")
+}
+
+// groupsMissed counts the processes that systemd could not put into their control
+// group, as happens in a container whose kernel answers EIO while a group empties.
+// ExecStopPost has not run then, and the next start has to release the line.
+func groupsMissed(t *testing.T) int {
+	t.Helper()
+	out, err := exec.Command("journalctl", "-b", "--no-pager", "-u", unit).Output()
+	require.NoError(t, err)
+	return strings.Count(string(out), "status=219/CGROUP")
 }
 
 func pulses(t *testing.T) []os.DirEntry {
