@@ -35,12 +35,16 @@ build:
 	go build -tags=$(BUILDTAGS) -trimpath -ldflags="$(RELEASE)" -o $(BUILD)/ $(PROGRAMS:%=./cmd/%)
 
 ## arm: static programs for a BMC (ARMv7), in build/arm/
-# Without inlining (-l) a program is 7 % smaller, and with segments rounded to the
+# A program that inlines only what is no larger than the call is 8 % smaller, one
+# with Go's older garbage collector 0.5 %, and one with segments rounded to the
 # pages of an ARMv7 kernel (-R) another 2 %. That counts for more on a BMC's flash
-# than the calls that it costs.
+# than the calls that it costs. A toolchain without these experiments inlines
+# nothing (-l), which is 1 % larger.
+EXPERIMENT := $(shell GOEXPERIMENT=newinliner,nogreenteagc go env GOEXPERIMENT 2>/dev/null)
+INLINING := $(if $(findstring newinliner,$(EXPERIMENT)),-d=inlbudgetslack=-74,-l)
 arm:
 	mkdir -p $(BUILD)/arm
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 go build -tags=$(BUILDTAGS) -trimpath -gcflags=all=-l -ldflags='-s -w -R 0x1000 $(RELEASE)' -o $(BUILD)/arm/ $(TARGETS:%=./cmd/%)
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 GOEXPERIMENT=$(EXPERIMENT) go build -tags=$(BUILDTAGS) -trimpath -gcflags=all=$(INLINING) -ldflags='-s -w -R 0x1000 $(RELEASE)' -o $(BUILD)/arm/ $(TARGETS:%=./cmd/%)
 
 ## install: programs, unit, targets, bus policy and tmpfiles below DESTDIR (of an
 ## image), under PREFIX (/usr); BIN says where the programs are (build, build/arm)
