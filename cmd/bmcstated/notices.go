@@ -168,7 +168,7 @@ const volatileText = "the state directory does not survive power loss"
 func requestName(r *state.Request) string { return r.Key.Client + "/" + r.Key.Request }
 
 // messages are the text, the message id and the level of each kind of notice.
-var messages = map[engine.NoticeKind]struct {
+var messages = [32]struct {
 	text, id string
 	level    slog.Level
 }{
@@ -195,7 +195,7 @@ var messages = map[engine.NoticeKind]struct {
 
 // redfish are the entries of x86-power-control's that event logs pick out of the
 // journal.
-var redfish = map[engine.NoticeKind]string{
+var redfish = [32]string{
 	engine.NoticePowerOn: "OpenBMC.0.1.DCPowerOn", engine.NoticePowerCame: "OpenBMC.0.1.DCPowerOn",
 	engine.NoticePowerButton: "OpenBMC.0.1.PowerButtonPressed", engine.NoticeResetButton: "OpenBMC.0.1.ResetButtonPressed",
 	engine.NoticeNMIButton: "OpenBMC.0.1.NMIButtonPressed", engine.NoticeNMI: "OpenBMC.0.1.NMIDiagnosticInterrupt",
@@ -219,7 +219,7 @@ func (n *notices) write(ev engine.Notice) {
 		n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
 		return
 	}
-	if id, power := redfish[ev.Kind]; power {
+	if id := redfish[ev.Kind]; id != "" {
 		attrs = append(attrs, slog.Int(systemd.LogDomain, ev.Domain), slog.String(systemd.LogRedfish, id))
 		n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
 		return
@@ -241,4 +241,4 @@ func (n *notices) write(ev engine.Notice) {
 }
 
 // bad are the statuses that nobody has asked for.
-var bad = map[state.Status]bool{state.Failed: true, state.Interrupted: true, state.Expired: true}
+var bad = [256]bool{state.Failed: true, state.Interrupted: true, state.Expired: true}

@@ -168,11 +168,11 @@ func linesOf(pc *powerconfig.Config) []gpio.Line {
 	return lines
 }
 
-var biases = map[powerconfig.Bias]string{
+var biases = [...]string{
 	powerconfig.BiasDisabled: gpio.BiasDisabled, powerconfig.BiasPullUp: gpio.BiasPullUp, powerconfig.BiasPullDown: gpio.BiasPullDown,
 }
 
-var drives = map[powerconfig.Drive]string{
+var drives = [...]string{
 	powerconfig.DriveOpenDrain: gpio.DriveOpenDrain, powerconfig.DriveOpenSource: gpio.DriveOpenSource,
 }
 

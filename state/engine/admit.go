@@ -97,7 +97,7 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 	return 0
 }
 
-var refusalCodes = map[queue.Outcome]Code{
+var refusalCodes = [256]Code{
 	queue.Conflict: CodeIDConflict,
 	queue.Busy:     CodeBusy,
 	queue.Full:     CodeFull,

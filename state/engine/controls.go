@@ -20,7 +20,7 @@ var buttons = map[string]state.Button{
 
 // maskOutputs are the lines that a mask holds. The NMI button has none: its
 // press reaches the host through us alone.
-var maskOutputs = map[state.Button]string{state.ButtonPower: sequence.PowerOut, state.ButtonReset: sequence.ResetOut}
+var maskOutputs = [state.Buttons]string{state.ButtonPower: sequence.PowerOut, state.ButtonReset: sequence.ResetOut}
 
 // controls is the front panel of a domain, and what is under way on it.
 type controls struct {
@@ -151,13 +151,13 @@ func (d *domain) nmiButton(b state.Button, pressed bool) {
 }
 
 // buttonNotices are the presses that leave a trail.
-var buttonNotices = map[state.Button]NoticeKind{
+var buttonNotices = [state.Buttons]NoticeKind{
 	state.ButtonPower: NoticePowerButton, state.ButtonReset: NoticeResetButton, state.ButtonNMI: NoticeNMIButton,
 }
 
 // buttonMoved takes an edge of a button that is not masked.
 func (d *domain) buttonMoved(b state.Button, down bool) {
-	if kind, told := buttonNotices[b]; told && down {
+	if kind := buttonNotices[b]; kind != 0 && down {
 		d.tell(kind)
 	}
 	d.nmiButton(b, down)

@@ -256,7 +256,7 @@ func (d *domain) mustSettle(req state.Request) bool {
 
 // presses are the verdicts whose plan begins with a short press of the power
 // button.
-var presses = map[state.Verdict]bool{
+var presses = [256]bool{
 	state.VerdictPowerOn: true, state.VerdictGracefulOff: true, state.VerdictReboot: true, state.VerdictGracefulWarm: true,
 }
 

@@ -172,7 +172,7 @@ func (d *domain) adopt() {
 }
 
 // adoptedVerdicts say under which verdict an adopted operation is recorded.
-var adoptedVerdicts = map[state.Operation]state.Verdict{
+var adoptedVerdicts = [256]state.Verdict{
 	state.HostOn: state.VerdictPowerOn, state.ChassisOn: state.VerdictPowerOn,
 	state.HostOff: state.VerdictGracefulOff, state.ChassisOff: state.VerdictPowerOff,
 	state.HostReboot: state.VerdictReboot, state.ChassisPowerCycle: state.VerdictPowerCycle,

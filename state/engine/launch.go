@@ -114,7 +114,7 @@ func (d *domain) plan(v state.Verdict, op state.Operation, powerUp bool) sequenc
 
 // untargeted are what lines do by themselves where targets have them driven for
 // all else.
-var untargeted = map[state.Verdict]bool{
+var untargeted = [256]bool{
 	state.VerdictReset: true, state.VerdictTakeBack: true, state.VerdictSlotOn: true, state.VerdictSlotOff: true, state.VerdictSlotCycle: true,
 }
 

@@ -112,7 +112,7 @@ func (d *domain) handsBegin(e sequence.Event, phase sequence.Phase, within time.
 	d.addCause(handsCauses[e])
 }
 
-var handsCauses = map[sequence.Event]state.RestartCause{
+var handsCauses = [256]state.RestartCause{
 	sequence.PowerButtonPressed: state.RestartCausePowerButton, sequence.ResetButtonPressed: state.RestartCauseResetButton,
 	sequence.S5Assert: state.RestartCauseSoftReset, sequence.PostCompleteDeassert: state.RestartCauseSoftReset,
 	sequence.PlatformResetAssert: state.RestartCauseSoftReset,

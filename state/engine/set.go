@@ -26,7 +26,7 @@ func (c *Core) set(ev Set) {
 
 // durableProps are what an operator sets once and relies on: success means that
 // it survives the mains.
-var durableProps = map[Property]bool{
+var durableProps = [256]bool{
 	PropRestorePolicy: true, PropRestorePolicyOnce: true, PropRestoreDelay: true, PropAutoReboot: true, PropAutoRebootOnce: true,
 	PropScheduledTime: true, PropScheduledTransition: true, PropRetryAttempts: true, PropAttemptsLeft: true,
 }

@@ -26,15 +26,18 @@ const (
 	kindClosed EntryKind = 0xff // the last record of a process that ended in order
 )
 
-var kindNames = map[EntryKind]string{
+var kindNames = [...]string{
 	KindAccepted: "accepted", KindClaim: "claim", KindStarted: "started", KindStep: "step",
-	KindStatus: "status", KindCounters: "counters", KindNote: "note", kindClosed: "closed",
+	KindStatus: "status", KindCounters: "counters", KindNote: "note",
 }
 
 // String returns the kind's name, for example "accepted".
 func (k EntryKind) String() string {
-	if n, ok := kindNames[k]; ok {
-		return n
+	switch {
+	case k == kindClosed:
+		return "closed"
+	case int(k) < len(kindNames) && kindNames[k] != "":
+		return kindNames[k]
 	}
 	return "EntryKind(" + strconv.Itoa(int(k)) + ")"
 }

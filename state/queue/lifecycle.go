@@ -123,7 +123,7 @@ func (q *Queue) Contrary(seq uint64) {
 }
 
 // ends says which final statuses each unfinished one may get.
-var ends = map[state.Status]map[state.Status]bool{
+var ends = [16][16]bool{
 	state.Pending: {state.Noop: true, state.Invalid: true, state.Failed: true, state.Cancelled: true,
 		state.Superseded: true, state.Expired: true, state.Interrupted: true},
 	state.Running: {state.Success: true, state.Failed: true, state.Cancelled: true, state.Superseded: true,

@@ -183,7 +183,7 @@ func (b *builder) linesOff(v state.Verdict) {
 }
 
 // asksOS are the verdicts whose way to off leads through the operating system.
-var asksOS = map[state.Verdict]bool{state.VerdictGracefulOff: true, state.VerdictReboot: true, state.VerdictGracefulWarm: true}
+var asksOS = [256]bool{state.VerdictGracefulOff: true, state.VerdictReboot: true, state.VerdictGracefulWarm: true}
 
 // Part says which part of a plan a step belongs to: 0 for the plan proper,
 // [Plan.Off] or [Plan.On].
