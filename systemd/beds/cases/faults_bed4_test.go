@@ -347,7 +347,8 @@ func TestFaultsCommandProbe(t *testing.T) {
 	b.probe("cmd", "OK")
 	write("sleep 30; exit 0")
 	b.probe("cmd", "FAULTED")
-	assert.Contains(t, b.get("cmd", "StatusMessage"), "did not end in time")
+	// Said by the probe, or on a busy machine by the loop.
+	assert.Regexp(t, "did not end in time|no answer within 500ms", b.get("cmd", "StatusMessage"))
 	write("exit 0")
 	b.probe("cmd", "OK")
 	eventually(t, "nothing is left of the one that hung", func() bool {
