@@ -5,7 +5,7 @@
 #
 # usage: bed5.sh [TEST-FLAG...]      for example: bed5.sh -test.run 'TestBMC/(Wires|On)$'
 #
-# Environment: BED_TIMEOUT (seconds for the run, default 900), BED_CACHE.
+# Environment: BED_TIMEOUT (seconds for the run, default 1800), BED_CACHE.
 # The exit status is that of the cases.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -56,7 +56,7 @@ say "ready to boot after $((SECONDS - began)) s"
 # machine that is run with low priority.
 status=0
 export BED5_DIR=$run BED5_KERNEL=$kernel/vmlinuz BED5_LOG=$CACHE/bed5.console BED5_LINES="${names[*]}"
-timeout --foreground -k 10 "${BED_TIMEOUT:-900}" "$run/cases" -test.v "$@" 2>&1 |
+timeout --foreground -k 10 "${BED_TIMEOUT:-1800}" "$run/cases" -test.v "$@" 2>&1 |
   tee "$CACHE/bed5.log" || status=$?
 tally bmc "$CACHE/bed5.log"
 say "bed 5 took $((SECONDS - began)) s; the output is in $CACHE/bed5.log, the machine's in $CACHE/bed5.console"
