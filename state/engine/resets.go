@@ -31,6 +31,7 @@ func (d *domain) resetOutputs() bool {
 		id := k.begin(func(err error) {
 			k.resets--
 			failed = failed || err != nil
+			d.again = true // no edge tells of it
 			switch {
 			case k.resets > 0:
 			case failed:

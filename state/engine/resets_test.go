@@ -22,6 +22,7 @@ func TestOutputsGetTheirResetStateOncePerBoot(t *testing.T) {
 	r.restart(true) // as a daemon starts, by its journal
 	r.pass(time.Second)
 	require.Equal(t, bothResets, r.sets)
+	require.Equal(t, state.LevelOn, r.core.domains[0].levels.Slot, "read without waiting for the poll")
 
 	r.restart(true)
 	r.pass(time.Minute)

@@ -236,6 +236,9 @@ func (r *rig) carryOut(e Effect) {
 		err := r.plant.lineErr
 		if err == nil {
 			r.sets = append(r.sets, fmt.Sprint(e.out.Signal, " ", e.out.On))
+			if e.out.Signal == "SlotPower" {
+				r.levels.Slot = state.LevelOf(e.out.On)
+			}
 		}
 		r.after(0, func() { r.step(controlled{e.domain, e.id, err}) })
 	case voidEffect:
