@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
 	"github.com/bmcstate/bmcstate/state/queue"
+	"github.com/bmcstate/bmcstate/state/sequence"
 	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
@@ -255,7 +257,7 @@ func (m *model) check() {
 }
 
 func isHold(step string) bool {
-	for _, w := range []string{"force off", "wait", "dwell"} {
+	for _, w := range []string{"force off", "wait", "dwell", "back", "pause", "delay"} {
 		if len(step) > 0 && containsWord(step, w) {
 			return true
 		}
@@ -276,8 +278,8 @@ func containsWord(s, w string) bool {
 // accepted before it raises power any more.
 func (m *model) checkOff(off *asked) {
 	for _, e := range m.r.journal[off.off:] {
-		if e.Kind == history.KindStep && e.Request < off.seq && e.Step.Name == "press power" {
-			require.Fail(m.t, "an older request pressed power after a Chassis Off", "request %d, off %d", e.Request, off.seq)
+		if e.Kind == history.KindStep && e.Request < off.seq && (e.Step.Name == "press power" || strings.HasPrefix(e.Step.Name, "set ")) {
+			require.Fail(m.t, "an older request applied power after a Chassis Off", "request %d, off %d", e.Request, off.seq)
 		}
 	}
 }
@@ -288,13 +290,28 @@ func (m *model) checkOff(off *asked) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const limit = 4
+		kind := rapid.IntRange(0, 5).Draw(rt, "board")
+		level := kind == 0 // power is held on by a level
 		r := newRig(t, func(c *Config) {
+			c.Domains[0].Options.PowerLevel = level
+			if kind == 1 {
+				c.Domains[0].Options.PowerOn = []sequence.Action{
+					{Kind: sequence.ActionSet, Signal: "RailEn", On: true}, {Kind: sequence.ActionDelay, Time: 100 * time.Millisecond},
+					{Kind: sequence.ActionPulse, Signal: out, Time: 200 * time.Millisecond},
+				}
+			}
 			c.Domains[0].Queue = queue.Config{DepthLimit: limit, Share: queue.Unlimited, ConnShare: queue.Unlimited, PendingTTL: time.Hour}
 		})
 		r.fail = rt
 		m := &model{t: rt, r: r, limit: limit, known: map[string]*asked{}}
+		if level {
+			r.levels.PowerOut = state.LevelOff
+		}
 		r.pass(time.Second)
 		if rapid.Bool().Draw(rt, "on") {
+			if level {
+				r.levels.PowerOut = state.LevelOn
+			}
 			r.power(true)
 			r.pass(5 * time.Second)
 		}
@@ -314,7 +331,7 @@ func TestModel(t *testing.T) {
 				on := r.levels.PowerGood == state.LevelOn
 				_, known := r.core.domains[0].powered()
 				cutting := r.core.domains[0].run != nil && r.core.domains[0].run.op == state.ChassisOff
-				at, before := len(r.journal), len(r.pulses)
+				at, before := len(r.journal), len(r.pulses)+len(r.sets)
 				m.deliver("", state.ChassisOff, func() *reply { return r.write(state.ChassisOff) })
 				if len(m.all) > 0 && m.all[len(m.all)-1].op == state.ChassisOff {
 					a := m.all[len(m.all)-1]
@@ -323,7 +340,7 @@ func TestModel(t *testing.T) {
 				}
 				r.pass(100 * time.Millisecond)
 				if on && known && !pulsing && !cutting && r.levels.PowerGood == state.LevelOn && r.blind == nil {
-					require.Greater(rt, len(r.pulses), before, "Chassis Off reached no line within 100 ms")
+					require.Greater(rt, len(r.pulses)+len(r.sets), before, "Chassis Off reached no line within 100 ms")
 				}
 			},
 			"cancel": func(rt *rapid.T) {
