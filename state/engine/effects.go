@@ -105,6 +105,7 @@ type (
 		domain int
 		id     uint64
 		out    Output
+		again  bool // it has failed before
 	}
 	// pressEffect pulses an output for what is no transition: an NMI, or a front
 	// panel button that is passed on. A [controlled] event answers.

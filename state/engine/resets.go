@@ -40,7 +40,7 @@ func (d *domain) resetOutputs() bool {
 				s.OutputsReset = true
 			}
 		})
-		d.core.emit(levelEffect{d.cfg.ID, id, o})
+		d.core.emit(levelEffect{d.cfg.ID, id, o, k.resetAgain != 0})
 	}
 	return true
 }
@@ -50,8 +50,8 @@ func (e *Engine) setLevel(eff levelEffect) {
 	ctx, cancel := e.short()
 	defer cancel()
 	err := e.opts.Boards[eff.domain].SetLevel(ctx, eff.out.Signal, eff.out.On)
-	if err != nil {
-		e.opts.Log.Error("an output did not take its level", "domain", eff.domain, "level", fmt.Sprint(eff.out.On), "err", err)
+	if err != nil && !eff.again {
+		e.opts.Log.Error("an output did not take its level; it is tried again", "domain", eff.domain, "level", fmt.Sprint(eff.out.On), "err", err)
 	}
 	e.Post(controlled{eff.domain, eff.id, err})
 }

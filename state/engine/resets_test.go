@@ -68,6 +68,8 @@ func TestResetStateOfALineThatComesLater(t *testing.T) {
 	r.restart(false)
 	r.pass(20 * time.Second)
 	require.Empty(t, r.sets)
+	last, _ := lastOf[levelEffect](r)
+	require.True(t, last.again, "which is not worth another entry in the log")
 	r.plant.lineErr = nil
 	r.pass(6 * time.Second)
 	require.Equal(t, bothResets, r.sets)
