@@ -54,10 +54,12 @@ func TestTargetsS48AutoReboot(t *testing.T) {
 func TestTargetsS49ExhaustedS51Leave(t *testing.T) {
 	statetest.Covers(t, "S49", "S51")
 	d, logged := policied(t)
+	dumped := d.serveDump()
 	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(0)))
 	d.quiesce()
 	d.untilHost("Quiesced")
 	assert.Equal(t, "xyz.openbmc_project.State.Error.HostQuiesce", <-logged)
+	<-dumped
 	assert.Equal(t, uint32(3), d.attempts())
 	assert.Empty(t, d.sd.Calls("StartUnit"))
 
@@ -114,4 +116,22 @@ func (d *daemon) untilNumber(iface, property string, want uint32) {
 	d.t.Helper()
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	d.await(signals, property, func(*godbus.Signal) bool { return d.get(hostName, hostPath, iface, property) == want })
+}
+
+// dumper is the dump manager's double.
+type dumper struct{ asked chan struct{} }
+
+// CreateDump is xyz.openbmc_project.Dump.Create.CreateDump.
+func (d dumper) CreateDump(map[string]godbus.Variant) (godbus.ObjectPath, *godbus.Error) {
+	d.asked <- struct{}{}
+	return "/xyz/openbmc_project/dump/bmc/entry/1", nil
+}
+
+func (d *daemon) serveDump() chan struct{} {
+	double := dumper{make(chan struct{}, 10)}
+	conn := d.bus.Connect(d.t)
+	require.NoError(d.t, conn.Export(double, "/xyz/openbmc_project/dump/bmc", "xyz.openbmc_project.Dump.Create"))
+	_, err := conn.RequestName("xyz.openbmc_project.Dump.Manager", godbus.NameFlagDoNotQueue)
+	require.NoError(d.t, err)
+	return double.asked
 }
