@@ -33,6 +33,7 @@ type Link struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ended   chan struct{}
+	adding  sync.WaitGroup // rules on their way to the bus
 
 	mu    sync.Mutex
 	conn  *godbus.Conn // nil = none at present
@@ -59,6 +60,7 @@ func Open(address string, log *slog.Logger) *Link {
 func (l *Link) Close() {
 	l.cancel()
 	<-l.ended
+	l.adding.Wait()
 }
 
 // Watch has wake called with every signal that the connection gets, which are
@@ -71,12 +73,12 @@ func (l *Link) Watch(wake func(*godbus.Signal), rules ...[]godbus.MatchOption) {
 	l.wakes = append(l.wakes, wake)
 	if l.conn != nil {
 		conn := l.conn
-		go func() { // the bus answers in its own time; the caller does not wait
+		l.adding.Go(func() { // the bus answers in its own time; the caller does not wait
 			for _, r := range rules {
 				_ = conn.AddMatchSignal(r...)
 			}
 			wake(nil)
-		}()
+		})
 	}
 }
 
