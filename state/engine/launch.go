@@ -48,6 +48,7 @@ type launch struct {
 	outer   *outerStep  // the step of the plan proper, while lines are driven
 	lineAt  map[int]int // by part of the plan: its newest step that acted
 	fault   string      // why the lines were not driven
+	broken  string      // why it ends when its pulse has ended
 	jobOpen bool        // adopted: success waits for the end of its job
 	jobOver bool        // its job has ended, and how is not known yet
 	lost    bool        // adopted: the journal refused the operation
@@ -88,7 +89,7 @@ func (d *domain) launch(req state.Request, v state.Verdict, powerUp, held bool) 
 	d.run = &launch{
 		seq: req.Seq, op: req.Op, object: req.Object, verdict: v,
 		plan: d.plan(v, req.Op, powerUp),
-		seen: sequence.Seen{Levels: d.levels}, since: d.boot(), takeOver: held && d.cfg.Targets == nil,
+		seen: sequence.Seen{Levels: d.levels}, since: d.boot(), takeOver: held,
 	}
 	d.takeAttempt(req)
 	d.operated(req)
@@ -280,6 +281,9 @@ func (d *domain) acted(ev acted) {
 	}
 	r.pulsing, r.job, r.jobOver = "", false, false
 	r.moved = r.moved || ev.moved
+	if d.pulseEnded() {
+		return
+	}
 	d.again = true // what it led to may show no edge: POST complete stays off when a reset meets POST
 	if ev.err != nil {
 		if !ev.moved {

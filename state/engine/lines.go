@@ -181,9 +181,26 @@ func (d *domain) jobOver(ev jobOver) {
 // whoever asked for the lines has gone with it, or will.
 func (d *domain) outerActed(ev acted) {
 	d.run.outer.acted = &ev
-	if ev.err != nil {
+	if ev.err != nil && d.run.pulsing == "" { // a pulse ends first: see pulseEnded
 		d.driven("")
 	}
+}
+
+// pulseEnded ends a part whose launch has come to its end while a line was
+// asserted. It reports whether it did.
+func (d *domain) pulseEnded() bool {
+	r := d.run
+	switch o := r.outer; {
+	case o == nil:
+		return false
+	case r.broken != "":
+		d.breakOff(r.broken)
+	case o.acted != nil && o.acted.err != nil:
+		d.driven("")
+	default:
+		return false
+	}
+	return true
 }
 
 // jobsGoOn reports whether success has to wait for the end of a job that is not
@@ -203,6 +220,10 @@ func (r *launch) owns(f Foreign) bool {
 
 // breakOff fails the launch, whatever it is doing.
 func (d *domain) breakOff(reason string) {
+	if d.run.outer != nil && d.run.pulsing != "" {
+		d.run.broken = reason // when the pulse has ended
+		return
+	}
 	if d.run.outer != nil {
 		d.driven(reason)
 	}
