@@ -8,6 +8,8 @@ import (
 
 // crew counts the goroutines that make calls into the kernel.
 type crew struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	mu     sync.Mutex
 	closed bool
 	wg     sync.WaitGroup

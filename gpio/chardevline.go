@@ -12,6 +12,8 @@ import (
 
 // line is one signal's line and, while it is requested, its descriptor.
 type line struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	cfg   Line
 	kind  signalKind
 	tried chan struct{} // closed after the first attempt to take the line

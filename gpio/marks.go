@@ -24,6 +24,8 @@ const (
 // mark describes an output that may be asserted, well enough for another
 // process to release it.
 type mark struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	Kind   string `json:"kind"`
 	Board  int    `json:"board"` // host number
 	Signal string `json:"signal"`

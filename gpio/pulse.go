@@ -17,6 +17,8 @@ const (
 
 // pulse is one press of one line. Fields below mu are guarded by outputs.mu.
 type pulse struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	signal   string
 	asserted chan struct{} // closed once the assert has returned
 	done     chan struct{} // closed once released, or never asserted

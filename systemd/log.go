@@ -100,6 +100,8 @@ func (h *LogHandler) Close(ctx context.Context) error {
 
 // logSink is a handler's goroutine and what it shares with it.
 type logSink struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	records chan slog.Record
 	done    chan struct{}
 	text    slog.Handler

@@ -49,6 +49,8 @@ type Impl struct {
 
 // Change is a new value of one property.
 type Change struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	Interface, Property string
 	Value               any
 }

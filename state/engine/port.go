@@ -123,6 +123,8 @@ type Deliveries struct {
 
 // Delivery is one request as it arrived, whatever became of it.
 type Delivery struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	Arrived time.Duration // boot clock
 	Key     state.Key
 	Op      state.Operation

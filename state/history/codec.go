@@ -26,6 +26,8 @@ const (
 
 // header starts every file.
 type header struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	kind  fileKind
 	first uint64 // log: sequence of the first record; snapshot: of what comes next
 	prev  uint64 // last durable sequence before this file

@@ -7,6 +7,8 @@ import (
 
 // escalation is what the last step needs to remember.
 type escalation struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	attempt     uint64
 	kind        Escalation // of the last attempt
 	precheck    string     // why it would be refused, "" = it may be asked

@@ -15,6 +15,8 @@ var errOutOfRange = errors.New("out of range")
 // FieldError says what is wrong with one field of a configuration file and
 // what would be right. It is an error.
 type FieldError struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	File    string
 	At      jsonpos.Position
 	Field   string // dotted path, for example "simulate.timings.powerPulse"; empty for the file as a whole

@@ -24,6 +24,8 @@ type HostProbe struct {
 
 // NetProbe is a probe over TCP.
 type NetProbe struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	Host         string // name or address
 	Port         int
 	Send         string // what is said first
@@ -47,6 +49,8 @@ const (
 
 // PropertyProbe is a D-Bus property and what it shows while all is well.
 type PropertyProbe struct {
+	_ [0]func() // no ==: its code is half a kilobyte
+
 	Service, Path, Interface, Name string
 	Equals, Not                    string // text form of the value; "" = any
 	Min, Max                       int    // of a number
