@@ -70,7 +70,6 @@ func TestC18PowerStatus(t *testing.T) {
 	statetest.Covers(t, "C18", "B21")
 	d := boot(t, `{"settings": "serve", "restoreSettle": "300ms", "requireSupplies": true}`)
 	d.untilSettings()
-	d.setPolicy("AlwaysOn", "None")
 	m := d.bus.StartMapper(t)
 	const psu, ups = "/xyz/openbmc_project/power/power_supplies/chassis0/psus/psu0", "/org/freedesktop/UPower/devices/ups0"
 	supply := d.serveObject("xyz.openbmc_project.Test.PSU", psu, inputsIface, map[string]any{"Status": inputsIface + ".Status.Good"})
@@ -80,6 +79,7 @@ func TestC18PowerStatus(t *testing.T) {
 	m.WaitFor(t, "xyz.openbmc_project.Test.UPS", ups, upsIface)
 	battery.SetMust(upsIface, "State", uint32(2)) // a change that it is told of
 	d.untilPowerStatus("UninterruptiblePowerSupply")
+	d.setPolicy("AlwaysOn", "None")
 	d.kill()
 	d.start()
 	d.untilPowerStatus("UninterruptiblePowerSupply")

@@ -239,11 +239,11 @@ func (d *domain) powerMoved(on bool) {
 	if d.looking() {
 		return
 	}
-	wasOn := d.values.saved.PowerOn
+	wasOn := d.values.wasOn()
 	d.powerNoted(on)
 	if !on {
-		d.values.saved.Exhausted = d.values.saved.Exhausted && (wasOn == nil || !*wasOn)
-		d.clearOneTime()
+		d.values.saved.Exhausted = d.values.saved.Exhausted && !wasOn
+		d.clearOneTime(wasOn)
 		d.values.hostGone()
 	}
 }

@@ -94,9 +94,9 @@ func (d *domain) operated(req state.Request) {
 	}
 }
 
-// clearOneTime puts the one-time reboot policy back when power is off.
-func (d *domain) clearOneTime() {
-	if set, known := d.settings(); known && !set.AutoRebootOnce {
+// clearOneTime puts the one-time reboot policy back when power goes.
+func (d *domain) clearOneTime(wasOn bool) {
+	if set, known := d.settings(); wasOn && known && !set.AutoRebootOnce {
 		d.writeSetting(state.SettingAutoRebootOnce, 1)
 	}
 }

@@ -198,6 +198,17 @@ func TestOneTimeRebootPolicyComesBack(t *testing.T) {
 	}
 }
 
+// A restart of the daemon under a host that is off is no power off.
+func TestOneTimeRebootPolicyOutlivesTheDaemon(t *testing.T) {
+	r := settingsRig(t, true, state.Settings{AutoReboot: true})
+	for _, sameBoot := range []bool{true, false} {
+		r.crash(sameBoot)
+		r.tellSettings()
+		r.pass(time.Minute)
+		require.False(t, r.setting().AutoRebootOnce)
+	}
+}
+
 // quiesceRig is a running host whose work units do.
 func quiesceRig(t *testing.T, s state.Settings) *rig {
 	r := targetsRig(t)

@@ -77,13 +77,13 @@ func (d *domain) lookAt(probe uint64, agreed bool) {
 func (d *domain) looked(on bool) {
 	s := &d.values.saved
 	s.Restore = restoreDone
-	lost := s.WasOn && !on
+	lost, wasOn := s.WasOn && !on, d.values.wasOn()
 	d.powerNoted(on)
 	if on {
 		return // a host that is up is left alone, and a one-time policy kept
 	}
 	d.values.hostGone()
-	d.clearOneTime()
+	d.clearOneTime(wasOn)
 	s.Exhausted = false
 	s.Restore, s.OffAt, s.Lost = restoreWait, max(d.look.since, 1), lost
 	if lost {

@@ -100,6 +100,9 @@ func (v *values) restore(text string) error {
 	return nil
 }
 
+// wasOn reports whether power was on when it was last seen.
+func (v *values) wasOn() bool { return v.saved.PowerOn != nil && *v.saved.PowerOn }
+
 // powerSeen takes the power state as seen, and reports whether it differs from
 // what was last seen. Only then LastStateChangeTime moves, so a restart changes
 // nothing.
