@@ -123,8 +123,12 @@ func (r *Resource) pretend(d Decision, o observation) {
 	r.set(StatusFaulted, fmt.Sprintf("%s: %s", d, r.describe(o)))
 }
 
-// good is a probe that found the resource healthy. It erases no history.
+// good is a probe that found the resource healthy. It erases no history, and says
+// nothing of a host whose power has not come back.
 func (r *Resource) good() {
+	if r.power.lost {
+		return
+	}
 	if r.stable == unset {
 		r.stable = r.now.Boot
 	}

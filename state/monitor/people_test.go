@@ -114,6 +114,24 @@ func TestPowerLossIsLoggedByDefault(t *testing.T) {
 	assert.Empty(t, g.restarts)
 }
 
+// A probe that is good while power is gone neither shows the host as well nor
+// calls the restart off that waits for its back-off.
+func TestGoodProbeDoesNotBringPowerBack(t *testing.T) {
+	cfg := base()
+	cfg.Backoff = monitor.Backoff{Min: 10 * time.Second, Max: time.Minute, Factor: 2}
+	g := newRig(t, cfg)
+	g.step(monitor.PowerGood{On: true})
+	g.run("0@100")
+	g.step(monitor.PowerGood{})
+	g.run("0@105")
+	assert.NotEqual(t, monitor.StatusOK, g.status())
+	g.tick(111)
+	assert.Len(t, g.restarts, 1)
+	g.step(monitor.PowerGood{On: true})
+	g.run("0@200")
+	assert.Equal(t, monitor.StatusOK, g.status())
+}
+
 // TestOffUnderWayOverARestartOfTheDaemon: the sign is remembered, and the level
 // that the new daemon finds does not wipe it out.
 func TestOffUnderWayOverARestartOfTheDaemon(t *testing.T) {
