@@ -170,7 +170,7 @@ func TestChassisOffWhileTheRebootHelperSleeps(t *testing.T) {
 		require.Equal(t, systemd.ResultDone, b.do(tc.op))
 		eventually(t, tc.helper, func() bool { return read(t, b.u, tc.helper).Up() })
 		require.Equal(t, systemd.ResultDone, b.do("Chassis Off"))
-		assert.Equal(t, "inactive", read(t, b.u, tc.helper).Active)
+		eventually(t, tc.helper+" stopped", func() bool { return read(t, b.u, tc.helper).Active == "inactive" })
 		time.Sleep(4 * time.Second) // longer than the dwell: what must not happen has no event
 		assert.False(t, b.isActive(powerOn))
 		assert.NotContains(t, b.ran(), "power-on", tc.op)
