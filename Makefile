@@ -13,8 +13,9 @@ export DESTDIR PREFIX BIN
 RELEASE := -X main.release=$(shell git describe --always --dirty 2>/dev/null || echo devel)
 
 # Programs that go on a BMC, and how large each may be there.
+# 4.5 MB, as ls -h counts.
 TARGETS := bmcstated bmcstatectl
-LIMIT := 4500000
+LIMIT := 4718592
 
 # The programs speak to unix sockets only. Without godbus's transports over TCP
 # the resolver of package net is not linked, which is 230 KB.
