@@ -37,14 +37,14 @@ type daemon struct {
 	events   []engine.Event
 	onSubmit func() // called before Submit is answered
 	lookups  chan struct{}
-	onDrive  func(engine.DriveLines)
+	drives   chan engine.DriveLines
 }
 
 func start(t *testing.T, bus *dbustest.Bus) *daemon {
 	d := &daemon{t: t, request: state.Request{
 		Seq: 7, Key: state.Key{UID: 0, Client: "c", Request: "r"}, Op: state.HostOn, Status: state.Pending,
 		Accepted: state.Instant{Wall: time.UnixMicro(1_700_000_000_000_001)},
-	}, lookups: make(chan struct{}, 100)}
+	}, lookups: make(chan struct{}, 100), drives: make(chan engine.DriveLines, 10)}
 	d.restart(bus)
 	return d
 }
@@ -96,11 +96,7 @@ func (d *daemon) Post(e engine.Event) {
 	case engine.Deliveries:
 		e.Reply(engine.Answer{Deliveries: deliveries})
 	case engine.DriveLines:
-		if d.onDrive != nil {
-			d.onDrive(e)
-			return
-		}
-		e.Reply(engine.Answer{Err: &engine.Refusal{Code: engine.CodeNotAllowed, Text: "No."}})
+		d.drives <- e
 	}
 }
 
@@ -363,17 +359,18 @@ func TestDialErrors(t *testing.T) {
 func TestDriveLines(t *testing.T) {
 	bus := dbustest.Start(t)
 	d, c := start(t, bus), dial(t, bus)
+	done := make(chan error, 1)
+	drive := func() { done <- c.DriveLines(within(t), 0, true) }
+	go drive()
+	(<-d.drives).Reply(engine.Answer{Err: &engine.Refusal{Code: engine.CodeNotAllowed, Text: "No."}})
 	var refused *client.Error
-	require.ErrorAs(t, c.DriveLines(within(t), 0, true), &refused)
+	require.ErrorAs(t, <-done, &refused)
 	assert.Equal(t, "No.", refused.Text)
 
-	asked := make(chan engine.DriveLines, 10)
-	d.onDrive = func(e engine.DriveLines) { asked <- e }
-	done := make(chan error, 1)
-	go func() { done <- c.DriveLines(within(t), 0, true) }()
-	require.True(t, (<-asked).On)
+	go drive()
+	require.True(t, (<-d.drives).On)
 	require.NoError(t, d.server.Close()) // without an answer
 	d.restart(bus)
-	(<-asked).Reply(engine.Answer{})
+	(<-d.drives).Reply(engine.Answer{})
 	require.NoError(t, <-done)
 }

@@ -1,6 +1,7 @@
 package failover_test
 
 import (
+	"sync"
 	"testing"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -14,13 +15,24 @@ import (
 
 // pair is the daemon of BMC redundancy.
 type pair struct {
+	mu     sync.Mutex
 	refuse *godbus.Error
 	calls  []string
 	forced bool
 }
 
+// asked returns who has asked since the last look; the next is refused.
+func (p *pair) asked(refuse *godbus.Error) (calls []string, forced bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls, p.calls, p.refuse = p.calls, nil, refuse
+	return calls, p.forced
+}
+
 // StartFailover is Control.Failover's.
 func (p *pair) StartFailover(requester string, options map[string]godbus.Variant) *godbus.Error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.calls = append(p.calls, requester)
 	p.forced = p.forced || len(options) > 0
 	return p.refuse
@@ -54,9 +66,9 @@ func TestStart(t *testing.T) {
 	assert.Contains(t, failover.Start(t.Context(), bus.Address), "no redundancy is shown")
 	p := serve(t, bus, nil)
 	assert.Empty(t, failover.Start(t.Context(), bus.Address))
-	assert.Equal(t, []string{"xyz.openbmc_project.Control.Failover.Requester.SystemConfig"}, p.calls)
-	assert.False(t, p.forced)
-	p.refuse = godbus.NewError("xyz.openbmc_project.Common.Error.Unavailable", []any{"sibling is busy"})
+	calls, forced := p.asked(godbus.NewError("xyz.openbmc_project.Common.Error.Unavailable", []any{"sibling is busy"}))
+	assert.Equal(t, []string{"xyz.openbmc_project.Control.Failover.Requester.SystemConfig"}, calls)
+	assert.False(t, forced)
 	assert.Contains(t, failover.Start(t.Context(), bus.Address), "sibling is busy")
 }
 
@@ -73,7 +85,8 @@ func TestCase62Precheck(t *testing.T) {
 			bus := dbustest.Start(t)
 			p := serve(t, bus, change)
 			assert.Equal(t, want, failover.Start(t.Context(), bus.Address))
-			assert.Empty(t, p.calls)
+			calls, _ := p.asked(nil)
+			assert.Empty(t, calls)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,32 +24,38 @@ const (
 type updater struct {
 	d    *daemon
 	conn *godbus.Conn
+	xml  atomic.Value // string: what the object has
 }
 
+// Introspect is exported once: godbus's export races with a call.
+func (u *updater) Introspect() (string, *godbus.Error) { return u.xml.Load().(string), nil }
+
 func (d *daemon) startUpdater() *updater {
-	conn := d.bus.Connect(d.t)
-	_, err := conn.RequestName(updaterName, godbus.NameFlagDoNotQueue)
+	u := &updater{d: d, conn: d.bus.Connect(d.t)}
+	u.show()
+	require.NoError(d.t, u.conn.Export(u, activation, "org.freedesktop.DBus.Introspectable"))
+	_, err := u.conn.RequestName(updaterName, godbus.NameFlagDoNotQueue)
 	require.NoError(d.t, err)
-	return &updater{d, conn}
+	return u
 }
 
 // begin has the object block transitions, as phosphor-bmc-code-mgmt's does.
 func (u *updater) begin() {
-	u.export(blocks)
+	u.show(blocks)
 	u.signal("InterfacesAdded", map[string]map[string]godbus.Variant{blocks: {}})
 }
 
 func (u *updater) end() {
-	u.export()
+	u.show()
 	u.signal("InterfacesRemoved", []string{blocks})
 }
 
-func (u *updater) export(ifaces ...string) {
+func (u *updater) show(ifaces ...string) {
 	node := introspect.Node{Name: string(activation)}
 	for _, i := range ifaces {
 		node.Interfaces = append(node.Interfaces, introspect.Interface{Name: i})
 	}
-	require.NoError(u.d.t, u.conn.Export(introspect.NewIntrospectable(&node), activation, "org.freedesktop.DBus.Introspectable"))
+	u.xml.Store(string(introspect.NewIntrospectable(&node)))
 }
 
 func (u *updater) signal(member string, what any) {

@@ -27,3 +27,23 @@ func TestAWithdrawnOffTakesNothingOver(t *testing.T) {
 	require.Equal(t, state.Success, r.status(cycle.answer.Seq))
 	require.Equal(t, state.PowerStateOn, r.powerState())
 }
+
+// TestAnOffFromBeforeTheRestartTakesOver: a Chassis Off was accepted while a
+// pulse was asserted, and the daemon died. What is resumed gives way at once.
+func TestAnOffFromBeforeTheRestartTakesOver(t *testing.T) {
+	r := runningHost(t)
+	r.plant.resetDead = true // its confirmation would be waited for
+	warm := r.write(state.HostForceWarmReboot)
+	r.pass(50 * time.Millisecond)
+	off := r.write(state.ChassisOff)
+	r.pass(50 * time.Millisecond)
+	require.Equal(t, state.Pending, r.status(off.answer.Seq))
+	r.crash(true)
+	r.pass(100 * time.Millisecond)
+	require.Equal(t, state.Superseded, r.status(warm.answer.Seq))
+	require.Equal(t, state.Running, r.status(off.answer.Seq))
+	require.NotZero(t, r.held[out])
+	r.pass(10 * time.Second)
+	require.Equal(t, state.Success, r.status(off.answer.Seq))
+	require.Equal(t, state.PowerStateOff, r.powerState())
+}

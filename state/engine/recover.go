@@ -122,22 +122,43 @@ func (d *domain) settleRecovered() {
 			d.resume(r)
 		}
 	}
+	if d.run != nil && len(d.recovered) == 0 {
+		d.offResumes()
+	}
 }
 
 // laterOff reports whether a power off was accepted after a request. The
 // request's waits go on then, but it drives no line any more.
 func (d *domain) laterOff(seq uint64) bool {
-	for after := seq; ; {
-		page := d.q.Page(after, 64)
-		for _, req := range page {
-			if req.Op == state.ChassisOff || req.Op == state.HostOff {
+	return d.anyAfter(seq, func(req *state.Request) bool { return req.Op == state.ChassisOff || req.Op == state.HostOff })
+}
+
+// offResumes lets a Chassis Off that was accepted before the run was resumed
+// take it over, as it would have on arrival.
+func (d *domain) offResumes() {
+	d.anyAfter(d.run.seq, func(req *state.Request) bool {
+		if req.Status != state.Pending || req.Op.Class() != state.Emergency || d.undurable[req.Seq] || d.core.aggregate(req.Object) {
+			return false
+		}
+		d.emergency(*req)
+		return true
+	})
+}
+
+// anyAfter reports whether is holds for a request that is newer than seq, and
+// stops at the first.
+func (d *domain) anyAfter(seq uint64, is func(*state.Request) bool) bool {
+	for {
+		page := d.q.Page(seq, 64)
+		for i := range page {
+			if is(&page[i]) {
 				return true
 			}
 		}
 		if len(page) == 0 {
 			return false
 		}
-		after = page[len(page)-1].Seq
+		seq = page[len(page)-1].Seq
 	}
 }
 
