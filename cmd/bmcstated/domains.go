@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
@@ -12,37 +11,6 @@ import (
 	"github.com/bmcstate/bmcstate/state/queue"
 	"github.com/bmcstate/bmcstate/state/sequence"
 )
-
-// domainsOf groups hosts and chassis that are connected to each other. A domain
-// is numbered by its lowest chassis (DESIGN.md P1).
-func domainsOf(maps []config.Mapping) []domainOf {
-	var domains []domainOf
-	for _, m := range maps {
-		joined := domainOf{id: m.Chassis, hosts: []int{m.Host}, chassis: []int{m.Chassis}}
-		rest := domains[:0]
-		for _, d := range domains {
-			if slices.Contains(d.hosts, m.Host) || slices.Contains(d.chassis, m.Chassis) {
-				joined.hosts = append(joined.hosts, d.hosts...)
-				joined.chassis = append(joined.chassis, d.chassis...)
-				continue
-			}
-			rest = append(rest, d)
-		}
-		domains = append(rest, joined)
-	}
-	for i := range domains {
-		d := &domains[i]
-		d.hosts, d.chassis = unique(d.hosts), unique(d.chassis)
-		d.id = d.chassis[0]
-	}
-	sort.Slice(domains, func(i, j int) bool { return domains[i].id < domains[j].id })
-	return domains
-}
-
-func unique(n []int) []int {
-	state.Sort(n)
-	return slices.Compact(n)
-}
 
 // engineConfig is the configuration in the engine's terms.
 func engineConfig(cfg config.Config, m *machine) engine.Config {
@@ -59,22 +27,22 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 		ec.RestoreNotAfter[cause] = !slices.Contains(cfg.RestoreAfter, state.RebootCause(cause))
 	}
 	for i, d := range m.domains {
-		_, driven := m.boards[d.id]
-		opts := options(cfg, m.power[d.id])
-		opts.Lines = m.lines[d.id]
+		_, driven := m.boards[d.Number]
+		opts := options(cfg, m.power[d.Number])
+		opts.Lines = m.lines[d.Number]
 		ec.Domains = append(ec.Domains, engine.DomainConfig{
-			ID: d.id, Hosts: d.hosts, Chassis: d.chassis, Driven: driven, Targets: m.targets[d.id],
+			ID: d.Number, Hosts: d.Hosts, Chassis: d.Chassis, Driven: driven, Targets: m.targets[d.Number],
 			RestoreStagger:    time.Duration(i) * cfg.RestoreStagger,
-			PassThrough:       m.power[d.id] != nil && m.power[d.id].ButtonPassthrough,
-			NMIWhenPoweredOff: m.power[d.id] == nil || m.power[d.id].NMIWhenPoweredOff,
+			PassThrough:       m.power[d.Number] != nil && m.power[d.Number].ButtonPassthrough,
+			NMIWhenPoweredOff: m.power[d.Number] == nil || m.power[d.Number].NMIWhenPoweredOff,
 			Queue: queue.Config{
-				Policy: cfg.PolicyOf(d.id), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),
+				Policy: cfg.PolicyOf(d.Number), DepthLimit: int(cfg.DepthLimit), Share: int(cfg.Share), ConnShare: int(cfg.ConnShare),
 				HistoryMax: cfg.HistoryMax, HistoryTTL: cfg.HistoryTTL, RepeatWindow: cfg.RepeatWindow,
 				PendingTTL: cfg.PendingTTL, RetryInvalid: cfg.RepeatAfterInvalid,
 			},
-			Timings: timings(cfg, m.power[d.id]),
+			Timings: timings(cfg, m.power[d.Number]),
 			Options: opts,
-			Resets:  resets(cfg, m.power[d.id]),
+			Resets:  resets(cfg, m.power[d.Number]),
 			Slot:    m.slotOf(d),
 		})
 	}
@@ -84,16 +52,16 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 // slotOf returns the number of a domain's slot, 0 if it has none. That of host 0
 // would be chassis_system0, which is the whole machine: its supply is only set
 // at a boot.
-func (m *machine) slotOf(d domainOf) int {
-	if m.signals[d.id][powerconfig.SlotPower] {
-		return d.hosts[0]
+func (m *machine) slotOf(d config.Domain) int {
+	if m.signals[d.Number][powerconfig.SlotPower] {
+		return d.Hosts[0]
 	}
 	return 0
 }
 
 // chassis0 reports whether chassis0 stands for all chassis: there are several, and
 // none is it.
-func (m *machine) chassis0() bool { return len(m.domains) > 1 && m.domains[0].chassis[0] > 0 }
+func (m *machine) chassis0() bool { return len(m.domains) > 1 && m.domains[0].Chassis[0] > 0 }
 
 // systems are the numbers of the chassis_system objects.
 func (m *machine) systems(cfg config.Config) (all []int) {

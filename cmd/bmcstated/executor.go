@@ -18,17 +18,17 @@ import (
 // that is driven by nothing else where its targets are there.
 func (m *machine) openTargets(cfg config.Config, log *slog.Logger) {
 	for _, d := range m.domains {
-		_, lines := m.boards[d.id]
-		host, chassis := d.hosts[0], d.chassis[0]
-		switch e := cfg.ExecutorOf(d.id); {
+		_, lines := m.boards[d.Number]
+		host, chassis := d.Hosts[0], d.Chassis[0]
+		switch e := cfg.ExecutorOf(d.Number); {
 		case e == config.ExecutorGPIOTargets && lines:
-			m.lines[d.id] = true
-			m.targets[d.id] = lineTargetsOf(host, chassis)
-			m.units.add(&unitDomain{id: d.id, host: host, chassis: chassis, lines: true})
-			log.Info("systemd's targets carry the transitions out and have the lines driven", "domain", d.id)
+			m.lines[d.Number] = true
+			m.targets[d.Number] = lineTargetsOf(host, chassis)
+			m.units.add(&unitDomain{id: d.Number, host: host, chassis: chassis, lines: true})
+			log.Info("systemd's targets carry the transitions out and have the lines driven", "domain", d.Number)
 			continue
 		case e == config.ExecutorGPIOTargets:
-			log.Error("the executor is gpio-targets and there are no lines: the domain is served and not driven", "domain", d.id)
+			log.Error("the executor is gpio-targets and there are no lines: the domain is served and not driven", "domain", d.Number)
 			continue
 		case m.simulate:
 			continue
@@ -37,15 +37,15 @@ func (m *machine) openTargets(cfg config.Config, log *slog.Logger) {
 		default:
 			continue
 		}
-		if len(d.hosts)+len(d.chassis) > 2 {
-			log.Warn("several hosts or chassis are one domain: the targets of the first run them all", "hosts", d.hosts, "chassis", d.chassis)
+		if len(d.Hosts)+len(d.Chassis) > 2 {
+			log.Warn("several hosts or chassis are one domain: the targets of the first run them all", "hosts", d.Hosts, "chassis", d.Chassis)
 		}
 		b := newUnitBoard(m.units.units, host, chassis)
-		m.boards[d.id] = b
+		m.boards[d.Number] = b
 		m.closers = append(m.closers, b.Close)
-		m.targets[d.id] = targetsOf(host, chassis, cfg.NoWarmReboot)
-		m.units.add(&unitDomain{id: d.id, host: host, chassis: chassis, board: b})
-		log.Info("systemd's targets carry the transitions out", "domain", d.id)
+		m.targets[d.Number] = targetsOf(host, chassis, cfg.NoWarmReboot)
+		m.units.add(&unitDomain{id: d.Number, host: host, chassis: chassis, board: b})
+		log.Info("systemd's targets carry the transitions out", "domain", d.Number)
 	}
 }
 

@@ -29,7 +29,7 @@ func (fm *faultMonitor) resourceOf(w config.Watched) (faults.Resource, error) {
 		if err != nil {
 			return r, err
 		}
-		r.Domain = d.id
+		r.Domain = d.Number
 		if w.Host != nil {
 			fm.wireHost(&r, w, d)
 		}
@@ -58,26 +58,26 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 }
 
 // domainOf returns the power domain that a resource belongs to.
-func (fm *faultMonitor) domainOf(w config.Watched) (domainOf, error) {
+func (fm *faultMonitor) domainOf(w config.Watched) (config.Domain, error) {
 	for _, d := range fm.m.domains {
-		if w.Host != nil && slices.Contains(d.hosts, w.Host.Index) || w.Host == nil && d.id == w.Domain {
+		if w.Host != nil && slices.Contains(d.Hosts, w.Host.Index) || w.Host == nil && d.Number == w.Domain {
 			return d, nil
 		}
 	}
 	if w.Host != nil {
-		return domainOf{}, fmt.Errorf("there is no host %d", w.Host.Index)
+		return config.Domain{}, fmt.Errorf("there is no host %d", w.Host.Index)
 	}
-	return domainOf{}, fmt.Errorf("there is no power domain %d: one is numbered by its lowest chassis", w.Domain)
+	return config.Domain{}, fmt.Errorf("there is no power domain %d: one is numbered by its lowest chassis", w.Domain)
 }
 
 // wireHost makes a resource a host. One that is run by targets is quiesced as
 // such.
-func (fm *faultMonitor) wireHost(r *faults.Resource, w config.Watched, d domainOf) {
+func (fm *faultMonitor) wireHost(r *faults.Resource, w config.Watched, d config.Domain) {
 	view := &faults.HostView{}
 	fm.hosts[w.Host.Index] = view
 	r.Host, r.Op = true, w.Host.Restart
 	r.Probe = faults.SilentHost{View: view, Timeout: w.Host.BootTimeout, Now: fm.m.now}
-	if fm.m.targets[d.id] != nil && r.Config.QuiesceTarget == "" && fm.units != nil {
+	if fm.m.targets[d.Number] != nil && r.Config.QuiesceTarget == "" && fm.units != nil {
 		r.Config.QuiesceTarget = "obmc-host-quiesce@" + strconv.Itoa(w.Host.Index) + ".target"
 	}
 }

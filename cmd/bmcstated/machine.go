@@ -22,7 +22,7 @@ import (
 type machine struct {
 	bootID   string
 	boot     func() time.Duration
-	domains  []domainOf
+	domains  []config.Domain
 	signals  map[int]map[string]bool // that a domain's board has
 	boards   map[int]engine.Board
 	power    map[int]*powerconfig.Config // of the real boards
@@ -38,13 +38,6 @@ type machine struct {
 	once     sync.Once
 }
 
-// domainOf is one power domain's objects.
-type domainOf struct {
-	id      int
-	hosts   []int
-	chassis []int
-}
-
 // openMachine opens the boards. It touches no line (DESIGN.md P7).
 func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*machine, error) {
 	log := notes.log
@@ -57,7 +50,7 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 	if f.simulate {
 		maps = cfg.SimulatedHosts()
 	}
-	m.domains = domainsOf(maps)
+	m.domains = config.Domains(maps)
 	var err error
 	if !f.simulate {
 		if m.bootID, err = gpio.BootID(); err != nil {
@@ -79,15 +72,15 @@ func openMachine(f flags, cfg config.Config, inj injection, notes *notices) (*ma
 		return nil, err
 	}
 	for _, d := range m.domains {
-		v, err := gpio.OpenVirtual(gpio.VirtualOptions{RunDir: f.runDir, Board: d.id, Config: cfg.Simulate.Board, Log: log,
+		v, err := gpio.OpenVirtual(gpio.VirtualOptions{RunDir: f.runDir, Board: d.Number, Config: cfg.Simulate.Board, Log: log,
 			Hook: inj.hook(), AllowHung: inj.allowHung()})
 		if err != nil {
 			m.close()
 			return nil, err
 		}
-		m.signals[d.id] = virtualSignals(cfg)
+		m.signals[d.Number] = virtualSignals(cfg)
 		b := newBoard(v, nil, nil)
-		m.boards[d.id] = b
+		m.boards[d.Number] = b
 		m.closers = append(m.closers, b.Close)
 	}
 	if cfg.UsesLineTargets() {
@@ -110,14 +103,14 @@ func (m *machine) now() state.Instant {
 
 func (m *machine) hosts() (all []int) {
 	for _, d := range m.domains {
-		all = append(all, d.hosts...)
+		all = append(all, d.Hosts...)
 	}
 	return all
 }
 
 func (m *machine) chassis() (all []int) {
 	for _, d := range m.domains {
-		all = append(all, d.chassis...)
+		all = append(all, d.Chassis...)
 	}
 	return all
 }
@@ -132,7 +125,7 @@ func (m *machine) servedChassis() []int {
 
 func (m *machine) domainIDs() (all []int) {
 	for _, d := range m.domains {
-		all = append(all, d.id)
+		all = append(all, d.Number)
 	}
 	return all
 }

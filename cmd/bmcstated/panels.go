@@ -22,8 +22,8 @@ func virtualSignals(cfg config.Config) map[string]bool {
 // first that has an output for it.
 func (m *machine) nmiHost() (int, bool) {
 	for _, d := range m.domains {
-		if m.signals[d.id][gpio.NMIOut] {
-			return d.hosts[0], true
+		if m.signals[d.Number][gpio.NMIOut] {
+			return d.Hosts[0], true
 		}
 	}
 	return 0, false
@@ -34,11 +34,11 @@ func (m *machine) nmiHost() (int, bool) {
 func (m *machine) panels() []dbus.Panel {
 	var panels []dbus.Panel
 	for _, d := range m.domains {
-		signals := m.signals[d.id]
+		signals := m.signals[d.Number]
 		if signals == nil {
 			continue
 		}
-		for _, host := range d.hosts {
+		for _, host := range d.Hosts {
 			p := dbus.Panel{Host: host, NMI: signals[gpio.NMIOut]}
 			for b, signal := range buttonSignals {
 				if signals[signal] {

@@ -91,8 +91,8 @@ func (p *peerWorld) watchRole(cfg config.Config, post func(engine.Event)) {
 // of that one count.
 func (p *peerWorld) domainOf(chassis int) (id int, ok bool) {
 	for _, d := range p.m.domains {
-		if d.id == chassis {
-			return d.id, true
+		if d.Number == chassis {
+			return d.Number, true
 		}
 	}
 	return 0, false
@@ -104,13 +104,13 @@ func (p *peerWorld) watchHosts() {
 	boards := map[int]*conditionBoard{}
 	var hosts []int
 	for _, d := range p.m.domains {
-		units, ok := p.m.boards[d.id].(*unitBoard)
+		units, ok := p.m.boards[d.Number].(*unitBoard)
 		if !ok {
 			continue // lines show whether the host runs
 		}
-		b := &conditionBoard{unitBoard: units, marker: filepath.Join(p.markers, "host@"+strconv.Itoa(d.hosts[0])+"-on")}
-		p.m.boards[d.id], boards[d.hosts[0]] = b, b
-		hosts = append(hosts, d.hosts[0])
+		b := &conditionBoard{unitBoard: units, marker: filepath.Join(p.markers, "host@"+strconv.Itoa(d.Hosts[0])+"-on")}
+		p.m.boards[d.Number], boards[d.Hosts[0]] = b, b
+		hosts = append(hosts, d.Hosts[0])
 	}
 	if len(hosts) == 0 {
 		return
@@ -204,10 +204,10 @@ func (p *peerWorld) incident(i engine.Incident) {
 // it, and for whoever asks why the BMC booted.
 func (p *peerWorld) powerLost(domain int) {
 	for _, d := range p.m.domains {
-		if d.id != domain {
+		if d.Number != domain {
 			continue
 		}
-		for _, c := range d.chassis {
+		for _, c := range d.Chassis {
 			p.mark("chassis@" + strconv.Itoa(c) + "-lost-power")
 			p.background.Go(func() { p.blackout(c, p.m.targets[domain] != nil) })
 		}

@@ -26,7 +26,7 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, notes *not
 	log := notes.log
 	kept := m.keptFiles(log)
 	for _, d := range m.domains {
-		if cfg.ExecutorOf(d.id) == config.ExecutorSystemd {
+		if cfg.ExecutorOf(d.Number) == config.ExecutorSystemd {
 			continue
 		}
 		host, pc := boardFile(cfg.PowerConfigDir, d, notes)
@@ -48,10 +48,10 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, notes *not
 		}
 		acts, awaits := powerOnOf(pc)
 		b := newBoard(withProperties(c, pc, log), acts, awaits)
-		m.boards[d.id], m.power[d.id] = b, pc
-		m.signals[d.id] = map[string]bool{}
+		m.boards[d.Number], m.power[d.Number] = b, pc
+		m.signals[d.Number] = map[string]bool{}
 		for name := range pc.Signals {
-			m.signals[d.id][name] = true
+			m.signals[d.Number][name] = true
 		}
 		m.closers = append(m.closers, b.Close)
 	}
@@ -59,9 +59,9 @@ func (m *machine) openReal(f flags, cfg config.Config, inj injection, notes *not
 }
 
 // boardFile reads the file of the first host of a domain that has one.
-func boardFile(dir string, d domainOf, notes *notices) (host int, _ *powerconfig.Config) {
+func boardFile(dir string, d config.Domain, notes *notices) (host int, _ *powerconfig.Config) {
 	log := notes.log
-	for _, host := range d.hosts {
+	for _, host := range d.Hosts {
 		pc, warnings, err := powerconfig.Load(dir, host)
 		for _, w := range warnings {
 			log.Warn("power configuration", "at", w.String())
@@ -74,8 +74,8 @@ func boardFile(dir string, d domainOf, notes *notices) (host int, _ *powerconfig
 			notes.undriven(host, fmt.Errorf("the power configuration is wrong: %w", err))
 			return host, nil
 		default:
-			if host != d.hosts[len(d.hosts)-1] {
-				log.Warn("several hosts share a chassis: the lines of the first drive them all", "host", host, "hosts", d.hosts)
+			if host != d.Hosts[len(d.Hosts)-1] {
+				log.Warn("several hosts share a chassis: the lines of the first drive them all", "host", host, "hosts", d.Hosts)
 			}
 			withoutHalfSIO(&pc, log)
 			return host, &pc
