@@ -27,7 +27,7 @@ type peerWorld struct {
 	link       *peers.Link
 	events     *peers.EventLog
 	settings   *peers.Settings
-	firmware   *peers.Firmware
+	marks      []*peers.Marker
 	watchers   []*peers.Watcher
 	nmi        *peers.NMISource // nil where no host has an NMI output
 	background sync.WaitGroup   // what goes on behind the engine
@@ -67,7 +67,10 @@ func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *db
 		Mode: peers.Mode(cfg.Settings), Hosts: p.m.hosts(), Absent: cfg.SettingsWait, Retry: peerRetry,
 		Post: post, Serve: server.ServeSettings, Log: p.log,
 	})
-	p.firmware = peers.NewFirmware(p.link, peerRetry, post)
+	p.marks = []*peers.Marker{
+		p.link.WatchMark(peers.MarkUpdate, peerRetry, func(on bool) { post(engine.Firmware{Updating: on}) }),
+		p.link.WatchMark(peers.MarkError, peerRetry, func(on bool) { post(engine.ErrorBlock{Blocks: on}) }),
+	}
 	p.watchRole(cfg, post)
 	p.watchers = append(p.watchers, p.link.WatchSupplies(p.m.chassis(), peerRetry, func(chassis int, s state.PowerStatus) {
 		if id, ok := p.domainOf(chassis); ok {
@@ -156,8 +159,8 @@ func (p *peerWorld) close() {
 	if p.settings != nil {
 		p.settings.Close()
 	}
-	if p.firmware != nil {
-		p.firmware.Close()
+	for _, m := range p.marks {
+		m.Close()
 	}
 	if p.nmi != nil {
 		p.nmi.Close()

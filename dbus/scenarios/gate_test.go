@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,9 +21,12 @@ const (
 	blocks      = "xyz.openbmc_project.Software.ActivationBlocksTransition"
 )
 
-// updater is the daemon that updates firmware.
+// updater is the daemon that updates firmware, or another with an object that may
+// block transitions.
 type updater struct {
 	d    *daemon
+	path godbus.ObjectPath
+	mark string // the interface that does
 	conn *godbus.Conn
 	xml  atomic.Value // string: what the object has
 }
@@ -30,28 +34,30 @@ type updater struct {
 // Introspect is exported once: godbus's export races with a call.
 func (u *updater) Introspect() (string, *godbus.Error) { return u.xml.Load().(string), nil }
 
-func (d *daemon) startUpdater() *updater {
-	u := &updater{d: d, conn: d.bus.Connect(d.t)}
+func (d *daemon) startUpdater() *updater { return d.startBlocker(updaterName, activation, blocks) }
+
+func (d *daemon) startBlocker(name string, object godbus.ObjectPath, mark string) *updater {
+	u := &updater{d: d, path: object, mark: mark, conn: d.bus.Connect(d.t)}
 	u.show()
-	require.NoError(d.t, u.conn.Export(u, activation, "org.freedesktop.DBus.Introspectable"))
-	_, err := u.conn.RequestName(updaterName, godbus.NameFlagDoNotQueue)
+	require.NoError(d.t, u.conn.Export(u, object, "org.freedesktop.DBus.Introspectable"))
+	_, err := u.conn.RequestName(name, godbus.NameFlagDoNotQueue)
 	require.NoError(d.t, err)
 	return u
 }
 
 // begin has the object block transitions, as phosphor-bmc-code-mgmt's does.
 func (u *updater) begin() {
-	u.show(blocks)
-	u.signal("InterfacesAdded", map[string]map[string]godbus.Variant{blocks: {}})
+	u.show(u.mark)
+	u.signal("InterfacesAdded", map[string]map[string]godbus.Variant{u.mark: {}})
 }
 
 func (u *updater) end() {
 	u.show()
-	u.signal("InterfacesRemoved", []string{blocks})
+	u.signal("InterfacesRemoved", []string{u.mark})
 }
 
 func (u *updater) show(ifaces ...string) {
-	node := introspect.Node{Name: string(activation)}
+	node := introspect.Node{Name: string(u.path)}
 	for _, i := range ifaces {
 		node.Interfaces = append(node.Interfaces, introspect.Interface{Name: i})
 	}
@@ -59,7 +65,7 @@ func (u *updater) show(ifaces ...string) {
 }
 
 func (u *updater) signal(member string, what any) {
-	require.NoError(u.d.t, u.conn.Emit("/xyz/openbmc_project/software", "org.freedesktop.DBus.ObjectManager."+member, activation, what))
+	require.NoError(u.d.t, u.conn.Emit(godbus.ObjectPath(path.Dir(string(u.path))), "org.freedesktop.DBus.ObjectManager."+member, u.path, what))
 }
 
 const unavailableName = "xyz.openbmc_project.Common.Error.Unavailable"
@@ -121,6 +127,52 @@ func TestS43FirmwareGate(t *testing.T) {
 	d.started(2)
 	require.NoError(t, d.mset("HardReboot"))
 	d.sd.WaitCalls("Reboot", 1)
+}
+
+// C12: an error in the event log that blocks transitions keeps power from being
+// applied. Off passes, the BMC's own reboot is no matter of power, and what was
+// refused leaves nothing behind.
+func TestC12ErrorGate(t *testing.T) {
+	statetest.Covers(t, "C12")
+	const (
+		logging = "xyz.openbmc_project.Logging"
+		block   = "/xyz/openbmc_project/logging/block1"
+		marker  = "xyz.openbmc_project.Logging.ErrorBlocksTransition"
+	)
+	d := prepareTargets(t, systemdConfig)
+	mapper := d.bus.StartMapper(t)
+	log := d.startBlocker(logging, block, marker)
+	log.begin()
+	mapper.WaitFor(t, logging, block, marker)
+	d.start()
+	d.untilBMC("Ready")
+	d.untilAnswer(unavailableName, func() error { return d.hset("Reboot") }) // makes no sense before, with the power off
+	before := len(d.records())
+	for _, v := range []string{"On", "Reboot", "GracefulWarmReboot", "ForceWarmReboot"} {
+		assert.Equal(t, unavailableName, errorName(d.hset(v)), v)
+	}
+	for _, v := range []string{"On", "PowerCycle"} {
+		assert.Equal(t, unavailableName, errorName(d.cset(v)), v)
+	}
+	assert.Len(t, d.records(), before)
+	require.NoError(t, d.hset("Off"))
+	require.NoError(t, d.cset("Off"))
+	d.idle()
+	assert.Empty(t, d.sd.Calls("StartUnit"))
+	assert.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+	assert.Equal(t, uint32(3), d.attempts())
+
+	log.end() // the error was deleted
+	d.untilAnswer("", func() error { return d.hset("On") })
+	d.started(1)
+	d.done(powerOn, hostStartMin, hostStart)
+	d.untilHost("Running")
+
+	log.begin() // while the host runs
+	d.untilAnswer(unavailableName, func() error { return d.hset("Reboot") })
+	require.NoError(t, d.cset("Off"), "never blocked")
+	d.started(2)
+	require.NoError(t, d.mset("Reboot"))
 }
 
 // Without a mapper nothing is known to block.

@@ -32,6 +32,7 @@ type Core struct {
 	unsaved  []history.Entry // final statuses and values that the journal refused
 	saveAt   time.Duration   // when they are tried again, 0 = there are none
 	updating bool            // firmware is: see [Firmware]
+	blocked  bool            // an error blocks power: see [ErrorBlock]
 	passive  bool            // another BMC runs the machine
 	probes   uint64          // last probe id given
 	last     uint64          // last entry appended
@@ -129,6 +130,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.bmc.seen(ev)
 	case Settings:
 		c.takeSettings(ev)
+	case ErrorBlock:
+		c.blocked = ev.Blocks
 	case BMCRole:
 		c.passive = ev.Passive
 	case HostCrashed:

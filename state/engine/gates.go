@@ -7,6 +7,12 @@ type BMCRole struct{ Passive bool }
 
 func (BMCRole) isEvent() {}
 
+// ErrorBlock says whether an error in the event log keeps power from being
+// applied until somebody has seen to it.
+type ErrorBlock struct{ Blocks bool }
+
+func (ErrorBlock) isEvent() {}
+
 // gateRefusal says why nothing may be started now, nil if it may. A gate never
 // stands before an Off, and leaves nothing behind.
 func (c *Core) gateRefusal(op state.Operation) *Refusal {
@@ -24,6 +30,8 @@ func (c *Core) gateRefusal(op state.Operation) *Refusal {
 		return &Refusal{CodeUnavailable, "This BMC is the passive one: ask the active BMC, or let this one take over first"}
 	case c.updating:
 		return unavailable(errUpdating)
+	case c.blocked:
+		return &Refusal{CodeUnavailable, "An error in the event log blocks power: resolve or delete it first, or switch off"}
 	default:
 		return nil
 	}
