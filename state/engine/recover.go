@@ -26,7 +26,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 	for _, d := range c.domains {
 		if text, ok := p.Note(d.cfg.ID, savedNote); ok {
 			if err := d.values.restore(text); err != nil {
-				problems = append(problems, err)
+				problems = append(problems, d.setAside(text, err, bootID, p))
 			}
 		} else if d.cfg.Legacy != nil {
 			d.inherit(d.cfg.Legacy())

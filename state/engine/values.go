@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -68,6 +69,7 @@ type saved struct {
 
 const (
 	savedNote    = "values"
+	asideNote    = "values.unreadable"
 	savedVersion = 1
 )
 
@@ -77,15 +79,24 @@ func newValues(cfg DomainConfig, retry uint32) values {
 	return values{saved: s, written: s}
 }
 
-// restore takes the note of an earlier run. One that does not parse is
-// reported and left alone: the hardware says what matters.
+// restore takes the note of an earlier run. Of one that cannot be used it takes
+// nothing: the hardware says what matters.
 func (v *values) restore(text string) error {
-	s := saved{Settings: state.DefaultSettings()} // a note of an older version has none
-	if err := jsonpos.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("stored values: %w", err)
+	var of struct { // before the rest, which may have another form
+		Version int `json:"v"`
 	}
-	if s.Version != savedVersion {
-		return fmt.Errorf("stored values: version %d, not %d: they start anew", s.Version, savedVersion)
+	if err := jsonpos.Unmarshal([]byte(text), &of); err != nil {
+		return err
+	}
+	if of.Version != savedVersion {
+		return fmt.Errorf("version %d, this program knows version %d", of.Version, savedVersion)
+	}
+	s := v.saved // the defaults: an older note lacks what was added since
+	if err := jsonpos.Unmarshal([]byte(text), &s); err != nil {
+		return err
+	}
+	if !s.known() {
+		return errors.New("a value that this program does not know")
 	}
 	v.saved, v.written = s, s
 	if s.Exhausted {
@@ -98,6 +109,33 @@ func (v *values) restore(text string) error {
 		}
 	}
 	return nil
+}
+
+// known reports whether every enum value is one of ours.
+func (s *saved) known() bool {
+	for _, op := range []state.Operation{s.ScheduleOp, s.Inherited} {
+		if op != 0 && !op.Valid() {
+			return false
+		}
+	}
+	return s.RestartCause <= state.RestartCauseHostCrash && s.Progress <= state.BootProgressOEM && s.OS <= state.OSStateStandby &&
+		s.Settings.Restore <= state.RestorePrevious && s.Settings.RestoreOnce <= state.RestorePrevious &&
+		s.Restore <= restoreWait && s.Wish <= wishOn
+}
+
+// setAside keeps a note that cannot be used under another name, as what is
+// saved from now on replaces it. In a boot that the journal has seen, that note
+// had the restore policy's decision and the outputs' levels in it: they are
+// taken as done, so that a restart of the daemon drives nothing.
+func (d *domain) setAside(text string, why error, bootID string, p *history.Picture) error {
+	for _, b := range p.Boots {
+		if b.ID == bootID {
+			d.values.saved.Boot, d.values.saved.OutputsReset = bootID, true
+		}
+	}
+	d.core.record(d, history.Entry{Kind: history.KindNote, Domain: d.cfg.ID, Note: history.Note{Name: asideNote, Text: text}})
+	return fmt.Errorf("stored values of domain %d: %w: attempts, schedule and settings start anew and are to be set again; the old ones stay in the journal, as note %q: %s",
+		d.cfg.ID, why, asideNote, text)
 }
 
 // wasOn reports whether power was on when it was last seen.
