@@ -135,6 +135,9 @@ func queueChanges(domain int, q state.Queue) []props.Change {
 // it only what comes before [Server.Start] counts.
 func (s *Server) PublishHost(index int, h state.Host) {
 	s.publish(state.Object{Kind: state.KindHost, Index: index}, hostChanges(h))
+	if index == 0 {
+		s.hypervisor.follow(h.BootProgress)
+	}
 }
 
 // PublishChassis implements engine.Publisher. Where there is one core, the

@@ -42,6 +42,8 @@ type Options struct {
 	// machine, another the slot of that host. They are on the service of the
 	// chassis of that number, where their clients look for them.
 	Systems []int
+	// Hypervisor says that host 0 runs a hypervisor, which has an object then.
+	Hypervisor bool
 	// Panels are the front panels and outputs that hosts have beside that.
 	Panels []Panel
 	// FaultResources are the fault monitor's, and Faults takes what clients ask
@@ -71,7 +73,8 @@ type Server struct {
 
 	panels map[int][]panelObject // by host; read-only once made
 
-	settings settingsServer
+	settings   settingsServer
+	hypervisor hypervisor
 
 	wg      sync.WaitGroup
 	endOnce sync.Once
@@ -103,7 +106,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(s.addStates(), s.addPanels(), s.addQueues(), s.addFaults()); err != nil {
+	if err := errors.Join(s.addStates(), s.addHypervisor(), s.addPanels(), s.addQueues(), s.addFaults()); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -150,7 +150,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 	}
 	fm = openFaultMonitor(f, cfg, m, eng.Post, log)
 	server, err := dbus.New(context.Background(), dbus.Options{
-		Backend: eng, Hosts: m.hosts(), Chassis: m.servedChassis(), Domains: m.domainIDs(), Systems: m.systems(cfg),
+		Backend: eng, Hosts: m.hosts(), Chassis: m.servedChassis(), Domains: m.domainIDs(), Systems: m.systems(cfg), Hypervisor: cfg.Hypervisor,
 		Panels: m.panels(), FaultResources: fm.names, Faults: fm.call, AllowedUIDs: cfg.AllowedUIDs, Logger: log,
 	})
 	if err != nil {

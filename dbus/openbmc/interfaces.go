@@ -12,6 +12,12 @@ var (
 		{Name: "CurrentHostState", Type: "s", Writable: true},
 		{Name: "RestartCause", Type: "s", Writable: true},
 	}}
+	Hypervisor = &props.Interface{Name: IfaceHost, Properties: []props.Property{
+		{Name: "RequestedHostTransition", Type: "s", Writable: true},
+		{Name: "AllowedHostTransitions", Type: "as", Const: true},
+		{Name: "CurrentHostState", Type: "s"}, // follows the host's boot
+		{Name: "RestartCause", Type: "s"},
+	}}
 	Progress = &props.Interface{Name: IfaceBootProgress, Properties: []props.Property{
 		{Name: "BootProgress", Type: "s", Writable: true},
 		{Name: "BootProgressLastUpdate", Type: "t", Writable: true}, // µs

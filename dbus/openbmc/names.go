@@ -22,6 +22,7 @@ const (
 	IfaceRebootAttempts = "xyz.openbmc_project.Control.Boot.RebootAttempts"
 	IfaceSchedule       = "xyz.openbmc_project.State.ScheduledHostTransition"
 	IfaceProgress       = "xyz.openbmc_project.Common.Progress"
+	IfaceHypervisor     = "xyz.openbmc_project.State.Hypervisor" // names a service only: its object is a Host
 	IfaceDelete         = "xyz.openbmc_project.Object.Delete"
 
 	// Of x86-power-control alone (power-sequencing.md §1.3); OSService names a
@@ -52,6 +53,9 @@ const (
 // OSPath is where the state of the operating system was before it moved to the
 // host's object; the service of its own still has it there.
 const OSPath = StateRoot + "/os"
+
+// HypervisorPath is the path of the hypervisor of host 0.
+const HypervisorPath = StateRoot + "/hypervisor0"
 
 // ButtonPath returns the path of a front panel button. It does not tell hosts
 // apart: their bus names do.
@@ -146,9 +150,9 @@ func FaultPath(resource string) godbus.ObjectPath {
 
 // ServiceNames returns the bus names of a service, in the order in which the
 // reference owns them: instance 0 has the name without a number, too. The BMC,
-// the queue and the fault monitor never have a number.
+// the hypervisor, the queue and the fault monitor never have a number.
 func ServiceNames(iface string, index int) []string {
-	if iface == IfaceBMC || iface == IfaceQueue || iface == IfaceFault {
+	if iface == IfaceBMC || iface == IfaceHypervisor || iface == IfaceQueue || iface == IfaceFault {
 		return []string{iface}
 	}
 	numbered := iface + strconv.Itoa(index)

@@ -168,7 +168,7 @@ func TestS41LastRebootTime(t *testing.T) {
 	assert.Equal(t, first, d.get(bmcName, bmcPath, bmcName, "LastRebootTime"))
 }
 
-// C13: there is no hypervisor of ours, and asking for it harms nothing.
+// C13: there is no hypervisor where none is configured, and asking for it harms nothing.
 func TestC13Hypervisor(t *testing.T) {
 	statetest.Covers(t, "C13")
 	d := boot(t, "")
@@ -177,4 +177,46 @@ func TestC13Hypervisor(t *testing.T) {
 	err = d.set("xyz.openbmc_project.State.Hypervisor", "/xyz/openbmc_project/state/hypervisor0", hostName, "RequestedHostTransition", shorts.Replace("HT.Off"))
 	assert.Equal(t, "org.freedesktop.DBus.Error.ServiceUnknown", errorName(err))
 	assert.Equal(t, shorts.Replace("HS.Off"), d.host())
+}
+
+// C13 with a hypervisor: it takes On alone and survives all else, follows the
+// host's boot, and forgets the request with the host. bmcweb wants one entry of
+// it in the mapper (clients.md §1).
+func TestC13ConfiguredHypervisor(t *testing.T) {
+	statetest.Covers(t, "C13")
+	const name, path = "xyz.openbmc_project.State.Hypervisor", "/xyz/openbmc_project/state/hypervisor0"
+	d := prepareTargets(t, `{"executor": "systemd", "hypervisor": true}`)
+	mapper := d.bus.StartMapper(t)
+	d.start()
+	mapper.WaitFor(t, name, path, hostName)
+	var entries map[string][]string
+	require.NoError(t, d.bus.Connect(t).Object("xyz.openbmc_project.ObjectMapper", "/xyz/openbmc_project/object_mapper").
+		Call("xyz.openbmc_project.ObjectMapper.GetObject", 0, path, []string{hostName}).Store(&entries))
+	assert.Len(t, entries, 1)
+	show := func(property string) any { return d.get(name, path, hostName, property) }
+	request := func(v string) error {
+		return d.set(name, path, hostName, "RequestedHostTransition", shorts.Replace("HT."+v))
+	}
+	assert.Equal(t, []string{shorts.Replace("HT.On")}, show("AllowedHostTransitions"))
+
+	require.NoError(t, d.hset("On"))
+	d.started(1)
+	d.done(powerOn, hostStartMin, hostStart)
+	d.untilHost("Running")
+	for _, step := range []struct{ progress, current string }{{"PG.SystemInitComplete", "HS.Standby"}, {"PG.OSStart", "HS.Off"}, {"PG.OSRunning", "HS.Running"}} {
+		require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace(step.progress)))
+		require.Eventually(t, func() bool { return show("CurrentHostState") == shorts.Replace(step.current) }, patience, 5*time.Millisecond, step)
+	}
+	for _, v := range []string{"Off", "Reboot", "GracefulWarmReboot", "ForceWarmReboot", "Sideways"} {
+		assert.Equal(t, "xyz.openbmc_project.Common.Error.InvalidArgument", errorName(request(v)), v)
+	}
+	assert.Equal(t, shorts.Replace("HT.Off"), show("RequestedHostTransition"), "a refused request leaves nothing")
+	assert.Equal(t, "org.freedesktop.DBus.Error.PropertyReadOnly", errorName(d.set(name, path, hostName, "CurrentHostState", shorts.Replace("HS.Off"))))
+	require.NoError(t, request("On"))
+	assert.Equal(t, shorts.Replace("HT.On"), show("RequestedHostTransition"))
+
+	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.Unspecified")))
+	require.Eventually(t, func() bool { return show("RequestedHostTransition") == shorts.Replace("HT.Off") }, patience, 5*time.Millisecond)
+	assert.Equal(t, shorts.Replace("HS.Off"), show("CurrentHostState"))
+	assert.Equal(t, shorts.Replace("HS.Running"), d.host(), "the host is another object")
 }

@@ -55,7 +55,8 @@ type Config struct {
 	NoWarmReboot bool             // systemd: both warm reboots go through power off ("reboot")
 	JobTimeout   time.Duration    // of a systemd job that a transition waits for
 
-	System System // what chassis_system0 is
+	System     System // what chassis_system0 is
+	Hypervisor bool   // host 0 runs one, which is shown
 
 	Settings     Settings      // who keeps the settings objects
 	SettingsWait time.Duration // that an absent settings daemon is waited for, with SettingsAuto

@@ -52,6 +52,7 @@ func (c *Config) keys() []key {
 		{"warmReboot", choice(&c.NoWarmReboot, "target", "reboot")},
 		{"jobTimeout", timeout(&c.JobTimeout)},
 		{"chassisSystem", word(&c.System, systemNames)},
+		{"hypervisor", boolean(&c.Hypervisor)},
 		{"settings", word(&c.Settings, settingsNames)},
 		{"settingsWait", duration(&c.SettingsWait, 0, maxTimeout)},
 		{"requireBMCReady", boolean(&c.RequireBMCReady)},
