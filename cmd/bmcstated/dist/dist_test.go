@@ -130,7 +130,7 @@ func TestPolicyCoversEveryName(t *testing.T) {
 		}
 	}
 	assert.Equal(t, own, send)
-	names := []string{"xyz.openbmc_project.State.FaultMonitor", "xyz.openbmc_project.Settings"}
+	names := []string{"xyz.openbmc_project.State.FaultMonitor", openbmc.IfaceHypervisor, "xyz.openbmc_project.Settings"}
 	for _, iface := range []string{openbmc.IfaceBMC, openbmc.IfaceQueue, openbmc.IfaceHost, openbmc.IfaceChassis, openbmc.IfaceSchedule,
 		openbmc.IfaceButtons, openbmc.IfaceNMI, openbmc.IfaceRestartCause, openbmc.OSService} {
 		for i := range instances {
