@@ -140,12 +140,15 @@ func keepFile(path string, v any, log *slog.Logger) {
 	}
 }
 
+// readKept reads such a file. One that cannot be read is set aside, as the next
+// keepFile would overwrite it.
 func readKept(path string, to any, log *slog.Logger) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = jsonpos.Unmarshal(data, to)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("what an earlier run has kept cannot be read", "file", path, "err", err)
+		aside := os.Rename(path, path+".unreadable")
+		log.Warn("what an earlier run has kept cannot be read; the file is set aside as *.unreadable", "file", path, "err", err, "rename", aside)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/bmcstate/bmcstate/cmd/bmcstated/faults"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/monitor"
+	"github.com/bmcstate/bmcstate/state/slog"
 )
 
 // Cases 37 and 38: a probe that never returns is a failure at its deadline, the
@@ -81,10 +83,26 @@ func TestCase48Snapshot(t *testing.T) {
 	assert.Zero(t, v.FailureSum)
 	stop()
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "faults.json"), []byte("{"), 0o600))
-	l, sc, _ = run("two")
-	ask(l)
-	sc.awaitStatus(t, "svc", monitor.StatusOK) // a broken snapshot is no reason not to start
+	for text, why := range map[string]string{
+		"{":             "faults.json: 1:2",
+		`{"version":2}`: "version 2, this program knows 1",
+		`{"version":1,"resources":[{"name":"svc","status":200}]}`: "damaged",
+	} {
+		file := filepath.Join(dir, "faults.json")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		var log strings.Builder
+		l, sc, stop = start(t, faults.Options{RunDir: dir, BootID: "two", Log: slog.New(slog.NewTextHandler(&log, slog.LevelWarn)),
+			Resources: []faults.Resource{{Config: cfg,
+				Probe: faults.ProbeFunc(func(context.Context, bool) faults.Result { return faults.Result{} })}}})
+		ask(l)
+		sc.awaitStatus(t, "svc", monitor.StatusOK) // it is no reason not to start
+		stop()
+		aside, err := os.ReadFile(file + ".unreadable")
+		require.NoError(t, err)
+		require.Equal(t, text, string(aside), "nothing is lost")
+		require.Contains(t, log.String(), why)
+		require.Contains(t, log.String(), file)
+	}
 }
 
 // Case 43: steps of the wall clock by a day, either way, change nothing but what

@@ -36,12 +36,14 @@ func (l *Loop) save() {
 	}
 }
 
-// restore takes what an earlier run stored.
+// restore takes what an earlier run stored. A file that is damaged, or of a newer
+// version, is set aside: the next save would overwrite it.
 func (l *Loop) restore(now state.Instant) {
 	if l.opts.RunDir == "" {
 		return
 	}
-	s, err := readSnapshot(filepath.Join(l.opts.RunDir, snapshotFile))
+	path := filepath.Join(l.opts.RunDir, snapshotFile)
+	s, err := readSnapshot(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -50,7 +52,9 @@ func (l *Loop) restore(now state.Instant) {
 		actions, err = l.mon.Restore(now, l.opts.BootID, s)
 	}
 	if err != nil {
-		l.opts.Log.Warn("the fault monitor starts without its history", "err", err)
+		aside := os.Rename(path, path+".unreadable")
+		l.opts.Log.Warn("the fault monitor starts without its history; the file is set aside as *.unreadable, and wishes of operators (off, suspensions) are to be made again",
+			"file", path, "err", err, "rename", aside)
 		return
 	}
 	l.post(func() { l.carryOut(actions) })
