@@ -66,3 +66,32 @@ func TestFirmwareGateLetsRepeatsPass(t *testing.T) {
 	b := r.submit("c", "2", state.HostReboot)
 	assert.Equal(t, CodeUnavailable, b.answer.Err.Code)
 }
+
+// A schedule that is due while a gate is closed fires, once, after it has opened;
+// an error in the event log never keeps a host from being switched off.
+func TestGatesHoldSchedulesBack(t *testing.T) {
+	for name, gate := range map[string]struct{ closed, open Event }{
+		"firmware update": {Firmware{Updating: true}, Firmware{}},
+		"error":           {ErrorBlock{Blocks: true}, ErrorBlock{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := armed(t, state.HostOn)
+			r.step(gate.closed)
+			journalled := len(r.journal)
+			r.pass(2 * time.Hour)
+			require.Empty(t, r.pulses)
+			require.Len(t, r.journal, journalled)
+			require.NotZero(t, r.scheduled())
+			r.step(gate.open)
+			r.pass(2 * retrySchedule)
+			require.Equal(t, state.HostStateRunning, r.hostState())
+			require.Zero(t, r.scheduled())
+			r.step(gate.closed)
+			a := r.write(state.HostOff)
+			r.pass(time.Hour)
+			require.Nil(t, a.answer.Err)
+			require.Equal(t, state.HostStateOff, r.hostState())
+			require.Equal(t, CodeUnavailable, r.write(state.HostOn).answer.Err.Code)
+		})
+	}
+}
