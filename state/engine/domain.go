@@ -58,6 +58,7 @@ type domain struct {
 
 	// The power restore policy.
 	look        look
+	free        time.Duration // nothing but the stagger has held the restore policy back since, by the boot clock; 0 = something does
 	held        settingsOf
 	powerStatus state.PowerStatus
 

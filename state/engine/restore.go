@@ -116,25 +116,36 @@ func (d *domain) restore() {
 		set, known := d.settings()
 		switch {
 		case !powerKnown || !known || len(d.recovered) > 0:
+			d.free = 0
 		case on || s.Void:
 			d.restorePolicy(set)
-		case d.core.gateRefusal(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set):
+		case !d.restoreFree(set):
+			d.free = 0
+		case d.free == 0 && d.cfg.RestoreStagger > 0:
+			d.free = d.boot()
+		case d.boot() >= d.free+d.cfg.RestoreStagger:
 			d.applyPolicy(d.restorePolicy(set))
 		}
 	}
 }
 
-// restoreAt is when the policy is due. Domains follow each other, so that one
-// supply need not start all of them at once.
+// restoreFree reports whether nothing but the stagger holds the policy back. That
+// counts from here: what holds all domains back, as the settings, the supplies or
+// the BMC that is not ready, would otherwise start them all at once.
+func (d *domain) restoreFree(set state.Settings) bool {
+	return d.core.gateRefusal(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set)
+}
+
+// restoreAt is when the policy's delay is over.
 func (d *domain) restoreAt(set state.Settings) time.Duration {
-	return d.values.saved.OffAt + set.RestoreDelay + d.cfg.RestoreStagger
+	return d.values.saved.OffAt + set.RestoreDelay
 }
 
 // restorePolicy ends the decision and returns the policy that it falls by. A
 // one-time policy is used up by the boot that finds power off, whatever became
 // of it.
 func (d *domain) restorePolicy(set state.Settings) state.RestorePolicy {
-	d.values.saved.Restore = restoreDone
+	d.values.saved.Restore, d.free = restoreDone, 0
 	if set.RestoreOnce == state.RestoreNone {
 		return set.Restore
 	}
@@ -219,6 +230,9 @@ func (d *domain) restoreDeadline() time.Duration {
 			return d.look.since + d.core.cfg.Times.RestoreSettle
 		}
 	case restoreWait:
+		if d.free != 0 && d.boot() < d.free+d.cfg.RestoreStagger {
+			return d.free + d.cfg.RestoreStagger
+		}
 		if set, known := d.settings(); known {
 			if at := d.restoreAt(set); at > d.boot() {
 				return at

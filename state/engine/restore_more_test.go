@@ -194,6 +194,74 @@ func TestRestoreStagger(t *testing.T) {
 	require.GreaterOrEqual(t, r.pulses[0].from, start+40*time.Second)
 }
 
+// Two domains in one engine: the second follows the first by its stagger,
+// whatever has held back both, and where the first does not come up.
+func TestRestoreStaggerOfTwoDomains(t *testing.T) {
+	for name, c := range map[string]struct {
+		stagger, delay, late time.Duration // late: until the settings are known
+		change               func(*rig)
+	}{
+		"at once":                   {stagger: 40 * time.Second},
+		"shorter than the settling": {stagger: 2 * time.Second},
+		"after the delay":           {stagger: 2 * time.Second, delay: time.Minute},
+		"settings come late":        {stagger: 2 * time.Second, late: time.Minute},
+		"a host that does not come": {stagger: 40 * time.Second, change: func(r *rig) { r.plant.powerGood = 0 }},
+		"supplies come late": {stagger: 2 * time.Second, change: func(r *rig) {
+			for d := range 2 {
+				r.step(Supplies{Domain: d, Status: state.PowerStatusBrownOut})
+				r.after(2*time.Minute, func() { r.step(Supplies{Domain: d, Status: state.PowerStatusGood}) })
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, second := twoDomains(t, c.stagger)
+			r.cut()
+			r.pass(30 * time.Second)
+			r.life.dead = false
+			r.restart(false)
+			if c.change != nil {
+				c.change(r)
+			}
+			r.pass(c.late)
+			for host := range 2 {
+				r.step(Settings{Host: host, Known: true, Values: state.Settings{Restore: state.RestoreAlwaysOn, RestoreDelay: c.delay}})
+			}
+			r.pass(10 * time.Minute)
+			require.NotEmpty(t, r.pulses)
+			require.NotEmpty(t, *second)
+			require.InDelta(t, c.stagger, (*second)[0]-r.pulses[0].from, float64(100*time.Millisecond))
+		})
+	}
+}
+
+// twoDomains is a rig with a second domain, whose host is off and stays so. It
+// returns when that one was switched on.
+func twoDomains(t *testing.T, stagger time.Duration) (r *rig, second *[]time.Duration) {
+	r, second = newRig(t, func(c *Config) {
+		d := c.Domains[0]
+		d.ID, d.Hosts, d.Chassis, d.RestoreStagger = 1, []int{1}, []int{1}, stagger
+		c.Domains = append(c.Domains, d)
+	}), new([]time.Duration)
+	r.intercept = func(e Effect) bool {
+		switch e := e.(type) {
+		case probeEffect:
+			if e.domain == 1 {
+				off := state.Levels{PowerGood: state.LevelOff, PostComplete: state.LevelOff}
+				r.after(e.settle, func() { r.step(seen{1, e.id, off, true, nil}) })
+			}
+			return e.domain == 1
+		case pulseEffect:
+			if e.domain == 1 {
+				*second = append(*second, r.now.Boot)
+				r.after(e.width, func() { r.step(acted{1, e.request, e.step, true, nil}) })
+			}
+			return e.domain == 1
+		}
+		return false
+	}
+	return r, second
+}
+
 // bug-reports.md 7, 12, 17, 18, 20 and S60: what a running host had is not given
 // up for a level that reads wrong while the board is set up, and a BMC reboot
 // under it drives nothing.
