@@ -94,7 +94,8 @@ func (m marks) list() ([]mark, error) {
 			err = jsonpos.Unmarshal(raw, &k)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("gpio: pulse mark %s: %w", n.Name(), err))
+			// It stays: it may be the only word of a line that is asserted.
+			errs = append(errs, fmt.Errorf("gpio: pulse mark %s: %w: remove it by hand once the line is released", filepath.Join(m.dir, n.Name()), err))
 			continue
 		}
 		all = append(all, k)
