@@ -126,6 +126,28 @@ func TestC16HostCheck(t *testing.T) {
 	require.Empty(t, d.sd.Calls("StartUnit"))
 }
 
+// C16 for those who leave a marker: a host is running where its own is found, and
+// another host's says nothing (openbmc-state-manager.md §2.8).
+func TestC16Marker(t *testing.T) {
+	statetest.Covers(t, "C16")
+	for marker, want := range map[string]string{"host@0-on": "Running", "host@1-on": "Off"} {
+		t.Run(marker, func(t *testing.T) {
+			d := prepareTargets(t, systemdConfig)
+			for _, u := range downs {
+				d.sd.SetActive(u, "inactive")
+			}
+			d.servePower(1)
+			dir := filepath.Join(d.runDir, "openbmc")
+			require.NoError(t, os.MkdirAll(dir, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, marker), nil, 0o600))
+			d.start()
+			d.untilChassis("On")
+			d.untilHost(want)
+			require.Empty(t, d.sd.Calls("StartUnit"))
+		})
+	}
+}
+
 // C12: nothing is started while the BMC is not Ready, or on the passive one of
 // two; Off is never refused, and a refusal leaves nothing behind.
 func TestC12Gates(t *testing.T) {
