@@ -197,7 +197,9 @@ func serveBus(ctx context.Context, eng *engine.Engine, server *dbus.Server, fm *
 		case <-m.rebooted:
 			log.Info("the simulated BMC reboots: start bmcstated again")
 		case <-server.Done():
-			code, err = exitBus, fmt.Errorf("the bus is lost: %w", server.Err())
+			if ctx.Err() == nil { // a stop amid the start closes the connections, too
+				code, err = exitBus, fmt.Errorf("the bus is lost: %w", server.Err())
+			}
 		}
 	}
 	tell(m.notify.Stopping("stopping"), log)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -208,5 +209,17 @@ func TestC24NoBurstAtStart(t *testing.T) {
 	d.untilHost("Running")
 	for _, c := range d.drain(signals, hostName) {
 		assert.Contains(t, []string{"DuplicatesSuppressed", "Refused"}, c.prop, "%v", c)
+	}
+}
+
+// TestAStopAmidTheStartIsNoFailure: SIGTERM comes as soon as the first of the
+// names is owned.
+func TestAStopAmidTheStartIsNoFailure(t *testing.T) {
+	d := prepare(t, "")
+	for range 10 {
+		signals := d.subscribe("org.freedesktop.DBus", "NameOwnerChanged")
+		d.launch()
+		d.await(signals, "a name", func(*godbus.Signal) bool { return slices.ContainsFunc(d.names, d.owned) })
+		require.Zero(t, d.stop())
 	}
 }
