@@ -3,6 +3,7 @@ package scenarios
 import (
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,8 @@ func TestS07InterfacesAddedComesBeforeTheName(t *testing.T) {
 	statetest.Covers(t, "S07", "B37")
 	d := prepare(t, "")
 	added := d.subscribe("org.freedesktop.DBus.ObjectManager", "InterfacesAdded")
+	both := make(chan *godbus.Signal, 100_000) // in the order in which the bus delivers them
+	d.conn.Signal(both)
 	d.start()
 	seen := map[string]map[string]map[string]godbus.Variant{}
 	d.await(added, "InterfacesAdded of every object", func(s *godbus.Signal) bool {
@@ -102,6 +105,23 @@ func TestS07InterfacesAddedComesBeforeTheName(t *testing.T) {
 	require.Contains(t, seen[hostPath], attemptsIface)
 	require.Contains(t, seen[hostPath], osIface)
 	require.Equal(t, d.host(), seen[hostPath][hostName]["CurrentHostState"].Value())
+
+	d.conn.RemoveSignal(both)
+	close(both)
+	shown, owned := map[string]bool{}, 0
+	for s := range both {
+		switch s.Name {
+		case "org.freedesktop.DBus.ObjectManager.InterfacesAdded":
+			shown[s.Sender] = true
+		case "org.freedesktop.DBus.NameOwnerChanged":
+			name, owner := s.Body[0].(string), s.Body[2].(string)
+			if owner != "" && slices.Contains(d.names, name) {
+				require.True(t, shown[owner], "%s is owned before its objects are shown", name)
+				owned++
+			}
+		}
+	}
+	require.Equal(t, len(d.names), owned)
 }
 
 func TestS08Mapper(t *testing.T) {

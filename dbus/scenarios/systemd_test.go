@@ -14,6 +14,7 @@ import (
 func TestTargetsS22On(t *testing.T) {
 	statetest.Covers(t, "S22", "C1")
 	d := bootTargets(t, systemdConfig)
+	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.hset("On"))
 	assert.Equal(t, []string{start(hostStart)}, d.started(1))
 	d.untilHost("TransitioningToRunning")
@@ -27,6 +28,10 @@ func TestTargetsS22On(t *testing.T) {
 	status, _ := d.untilRecord()
 	assert.Equal(t, "Success", status)
 	assert.Len(t, d.started(1), 1)
+	assert.Equal(t, expand("HT.On"), statesOf(d.drain(signals, hostName), "RequestedHostTransition"))
+	d.kill()
+	d.start()
+	assert.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
 }
 
 // S23, C2: soft off.

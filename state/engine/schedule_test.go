@@ -74,6 +74,23 @@ func TestScheduleInThePast(t *testing.T) {
 	r.setProp(PropScheduledTime, 0)
 	r.pass(2 * time.Hour)
 	require.Empty(t, r.pulses)
+	r.setProp(PropScheduledTime, uint64(r.now.Wall.Unix())) // now is not the past
+	r.pass(time.Minute)
+	require.Len(t, r.pulses, 1)
+}
+
+// C19: a schedule that is due before the BMC is ready waits for it.
+func TestScheduleWaitsForTheBMC(t *testing.T) {
+	statetest.Covers(t, "C19")
+	r := armed(t, state.HostOn, func(c *Config) { c.RequireBMCReady, c.BMCUnits = true, true })
+	r.pass(2 * time.Hour)
+	require.Empty(t, r.pulses)
+	require.NotZero(t, r.scheduled())
+	r.step(BMCUnits{Ready: true})
+	r.pass(2 * retrySchedule)
+	require.Equal(t, state.HostStateRunning, r.hostState())
+	require.Len(t, r.pulses, 1)
+	require.Zero(t, r.scheduled())
 }
 
 // S57: an Off by schedule says nothing about a restart.
