@@ -6,10 +6,11 @@ package failover
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/dbus/outgoing"
 )
 
 // Where the daemon of BMC redundancy has its objects
@@ -27,13 +28,7 @@ const (
 // own services). It returns "" once that has begun, else why not. The call ends
 // with ctx.
 func Start(ctx context.Context, address string) (refusal string) {
-	if address == "" {
-		address = os.Getenv("DBUS_SYSTEM_BUS_ADDRESS")
-	}
-	if address == "" {
-		address = "unix:path=/run/dbus/system_bus_socket"
-	}
-	conn, err := godbus.Connect(address, godbus.WithContext(ctx))
+	conn, err := outgoing.Dial(ctx, address)
 	if err != nil {
 		return "the bus cannot be reached: " + err.Error()
 	}

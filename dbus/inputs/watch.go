@@ -2,11 +2,11 @@ package inputs
 
 import (
 	"context"
-	"os"
-	"strconv"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/dbus/outgoing"
 )
 
 const (
@@ -40,24 +40,11 @@ func (s *Source) run(ctx context.Context) {
 
 // watch runs one connection until it fails.
 func (s *Source) watch(ctx context.Context) error {
-	address := s.opt.Address
-	if address == "" {
-		address = os.Getenv("DBUS_SYSTEM_BUS_ADDRESS")
-	}
-	if address == "" {
-		address = "unix:path=/run/dbus/system_bus_socket"
-	}
-	conn, err := godbus.Dial(address, godbus.WithContext(ctx))
+	conn, err := outgoing.Dial(ctx, s.opt.Address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err != nil {
-		return err
-	}
-	if err := conn.Hello(); err != nil {
-		return err
-	}
 	w := &watcher{s: s, conn: conn, owners: map[string]string{}, last: map[string]bool{}}
 	signals := make(chan *godbus.Signal, queueSize)
 	conn.Signal(signals)

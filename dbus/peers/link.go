@@ -3,13 +3,12 @@ package peers
 import (
 	"context"
 	"errors"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/bmcstate/bmcstate/dbus/outgoing"
 	"github.com/bmcstate/bmcstate/state/slog"
 )
 
@@ -44,13 +43,7 @@ type Link struct {
 // Open starts to connect to the bus at address, by default as the daemon's own
 // services do, until Close. It waits for nothing.
 func Open(address string, log *slog.Logger) *Link {
-	if address == "" {
-		address = os.Getenv("DBUS_SYSTEM_BUS_ADDRESS")
-	}
-	if address == "" {
-		address = "unix:path=/run/dbus/system_bus_socket"
-	}
-	l := &Link{address: address, log: log, ended: make(chan struct{})}
+	l := &Link{address: outgoing.Address(address), log: log, ended: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go l.run()
 	return l
@@ -104,17 +97,11 @@ func (l *Link) run() {
 
 // connection runs one connection until it is lost.
 func (l *Link) connection() error {
-	conn, err := godbus.Dial(l.address, godbus.WithContext(l.ctx))
+	conn, err := outgoing.Dial(l.ctx, l.address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err != nil {
-		return err
-	}
-	if err := conn.Hello(); err != nil {
-		return err
-	}
 	signals := make(chan *godbus.Signal, queued)
 	conn.Signal(signals)
 	l.mu.Lock()
