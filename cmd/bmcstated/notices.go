@@ -207,37 +207,41 @@ var redfish = [32]string{
 func (n *notices) write(ev engine.Notice) {
 	m := messages[ev.Kind]
 	attrs := []slog.Attr{slog.String(systemd.LogMessageID, m.id)}
-	if ev.Kind == engine.NoticeStorage || ev.Kind == engine.NoticeVolatile {
-		if ev.Err == nil {
-			m.level, m.text = slog.LevelInfo, "storage takes entries again"
-		} else {
-			attrs = append(attrs, slog.String("err", ev.Err.Error()))
-			if ev.Kind == engine.NoticeStorage {
-				m.text = "storage fails: requests are refused"
-			}
-		}
-		n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
-		return
-	}
-	if id := redfish[ev.Kind]; id != "" {
+	id := redfish[ev.Kind]
+	switch {
+	case ev.Kind == engine.NoticeStorage && ev.Err == nil:
+		m.level, m.text = slog.LevelInfo, "storage takes entries again"
+	case ev.Kind == engine.NoticeStorage:
+		m.text = "storage fails: requests are refused"
+		attrs = append(attrs, slog.String("err", ev.Err.Error()))
+	case ev.Kind == engine.NoticeVolatile:
+		attrs = append(attrs, slog.String("err", ev.Err.Error()))
+	case id != "":
 		attrs = append(attrs, slog.Int(systemd.LogDomain, ev.Domain), slog.String(systemd.LogRedfish, id))
-		n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
-		return
+	default:
+		attrs = append(attrs, ofRequest(&ev)...)
 	}
+	if ev.Kind == engine.NoticeEnded && bad[ev.Request.Status] {
+		m.level = slog.LevelWarn
+	}
+	n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
+}
+
+// ofRequest are the attributes of a notice about a request.
+func ofRequest(ev *engine.Notice) []slog.Attr {
 	r := &ev.Request
-	attrs = append(attrs, slog.String(systemd.LogRequest, requestName(r)), slog.Int(systemd.LogDomain, ev.Domain),
+	attrs := []slog.Attr{
+		slog.String(systemd.LogRequest, requestName(r)), slog.Int(systemd.LogDomain, ev.Domain),
 		slog.String(systemd.LogTransition, r.Op.String()), slog.Uint64("seq", r.Seq), slog.Uint64("uid", uint64(r.Key.UID)),
-		slog.String("object", r.Object.String()))
+		slog.String("object", r.Object.String()),
+	}
 	switch {
 	case ev.Err != nil:
 		attrs = append(attrs, slog.String(systemd.LogResult, "Refused"), slog.String("reason", ev.Err.Error()))
 	case r.Status.Final():
 		attrs = append(attrs, slog.String(systemd.LogResult, r.Status.String()), slog.String("reason", r.Reason))
 	}
-	if ev.Kind == engine.NoticeEnded && bad[r.Status] {
-		m.level = slog.LevelWarn
-	}
-	n.log.LogAttrs(context.Background(), m.level, m.text, attrs...)
+	return attrs
 }
 
 // bad are the statuses that nobody has asked for.

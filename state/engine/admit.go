@@ -74,7 +74,7 @@ func (d *domain) admit(dl queue.Delivery, reply func(Answer)) uint64 {
 		d.core.refuseRequest(d.cfg.ID, dl, reply, unavailable(fmt.Errorf("a power off that is not in the journal yet must be written first")))
 		return 0
 	}
-	if r := d.core.gated(dl, d.q); r != nil {
+	if r := d.core.updateRefusal(dl.Op); r != nil && !d.q.Repeats(dl) {
 		d.core.refuseRequest(d.cfg.ID, dl, reply, r)
 		return 0
 	}

@@ -49,7 +49,7 @@ func (b *bmc) write(ev Write) {
 		return
 	}
 	dl := queue.Delivery{Key: state.Key{UID: ev.Caller.UID}, Object: bmcObject, Op: ev.Op, Conn: ev.Caller.Sender, Property: true}
-	if r := b.core.gated(dl, b.q); r != nil {
+	if r := b.core.updateRefusal(dl.Op); r != nil && !b.q.Repeats(dl) {
 		b.core.refuseRequest(bmcDomain, dl, ev.Reply, r)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/bmcstate/bmcstate/state"
-	"github.com/bmcstate/bmcstate/state/queue"
 )
 
 // BMCRole says whether this BMC is the passive one of two.
@@ -34,7 +33,7 @@ func (c *Core) gateRefusal(op state.Operation) *Refusal {
 	case c.cfg.RequireActiveBMC && c.passive:
 		return &Refusal{CodeUnavailable, "This BMC is the passive one: ask the active BMC, or let this one take over first"}
 	case c.updating:
-		return unavailable(errUpdating)
+		return c.updateRefusal(op)
 	case c.blocked:
 		return &Refusal{CodeUnavailable, "An error in the event log blocks power: resolve or delete it first, or switch off"}
 	default:
@@ -57,11 +56,12 @@ func (c *Core) firmware(ev Firmware) {
 
 var errUpdating = errors.New("a firmware update is in progress: ask again when it has ended, or switch off")
 
-// gated refuses what may not begin now; nil lets it pass.
-func (c *Core) gated(dl queue.Delivery, q *queue.Queue) *Refusal {
-	blocked := dl.Op.Raising() || dl.Op == state.BMCReboot
-	if !c.updating || !blocked || q.Repeats(dl) {
-		return nil
+// updateRefusal says why an operation may not begin during a firmware update, nil
+// if it may. Unlike the other gates it stands before buttons and resumed
+// requests too, and before a reboot of the BMC.
+func (c *Core) updateRefusal(op state.Operation) *Refusal {
+	if c.updating && (op.Raising() || op == state.BMCReboot) {
+		return unavailable(errUpdating)
 	}
-	return unavailable(errUpdating)
+	return nil
 }

@@ -44,7 +44,7 @@ var rules = []struct {
 		File: "state/engine/recover.go", Old: "	case st.Hold:\n", New: "	case st.Hold, st.Pulse != \"\":\n",
 	}}},
 	{"everything ends", []statetest.Edit{{
-		File: "state/sequence/plan.go", Old: "Goal: GoalPowerOff, Within: b.t.GracefulTimeout, OnTimeout: TimeoutFail,\n		Reason: fmt.Sprintf(\"the OS",
+		File: "state/sequence/build.go", Old: "Goal: GoalPowerOff, Within: b.t.GracefulTimeout, OnTimeout: TimeoutFail,\n		Reason: fmt.Sprintf(\"the OS",
 		New: "Goal: GoalPowerOff, Within: 1000 * b.t.GracefulTimeout, OnTimeout: TimeoutFail,\n		Reason: fmt.Sprintf(\"the OS",
 	}}},
 }

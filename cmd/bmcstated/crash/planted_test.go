@@ -40,7 +40,7 @@ var faults = []planted{
 	{
 		name: "an effect without its token",
 		edits: []statetest.Edit{
-			{File: "state/engine/engine.go", Old: "	if barrier {\n		return e.permits", New: "	if true {\n		return nil\n	}\n	if barrier {\n		return e.permits"},
+			{File: "state/engine/carry.go", Old: "	if barrier {\n		return e.permits", New: "	if true {\n		return nil\n	}\n	if barrier {\n		return e.permits"},
 			{File: "state/engine/launch.go", Old: "	r.needs++\n	if r.op.Class()", New: "	r.needs++\n	defer func() { d.act(false) }()\n	if r.op.Class()"},
 		},
 		find: noEffectWithoutTheJournal,
