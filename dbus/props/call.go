@@ -21,6 +21,8 @@ type Call struct {
 	noReply       bool
 	write         bool // goes to the sender's ordered lane
 
+	refusal *godbus.Error // the answer to a message that was not taken
+
 	svc      *Service
 	from     *sender
 	refused  bool // over the sender's limit: counted apart

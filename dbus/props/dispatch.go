@@ -72,6 +72,10 @@ func (t *tree) method(c *Call) (*Impl, *Method) {
 // serve answers a call, or hands it to its handler. For a write the sender has
 // been authorised.
 func (s *Service) serve(c *Call) {
+	if c.refusal != nil {
+		c.Fail(c.refusal)
+		return
+	}
 	t := s.tree
 	if b := findBuiltin(c.iface, c.member); b != nil {
 		if c.signature != b.in {

@@ -1,7 +1,6 @@
 package props_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -150,18 +149,63 @@ func TestNoReplyExpected(t *testing.T) {
 }
 
 // Messages that the bus takes and godbus cannot decode would end its
-// connection; any local user could send one.
-func TestUndecodableMessageIsDropped(t *testing.T) {
+// connection; any local user could send one. What is not taken is answered, and
+// what comes after it is.
+func TestMessageThatIsNotTakenIsAnswered(t *testing.T) {
+	const utf8InKey = "\x0a\x00\x00\x00\x00\x00\x00\x00\x01s\x00\x00\x01\x00\x00\x00x\x00"
+	big := strings.Repeat("x", props.MaxMessage)
+	tests := []struct {
+		name  string
+		send  func(r *dbustest.Raw) uint32
+		error string
+	}{
+		{"undecodable", func(r *dbustest.Raw) uint32 {
+			return r.CallBytes(name, path, iface, "Echo", "a{gs}", []byte(utf8InKey))
+		}, props.ErrInvalidArgs},
+		{"a write with a long value", func(r *dbustest.Raw) uint32 {
+			return r.Call(name, path, getIface, "Set", iface, "Text", godbus.MakeVariant(big))
+		}, props.ErrLimitsExceeded},
+		{"a read with a long body", func(r *dbustest.Raw) uint32 { return r.Call(name, path, getIface, "GetAll", big) }, props.ErrLimitsExceeded},
+		{"a long path", func(r *dbustest.Raw) uint32 {
+			return r.Call(name, godbus.ObjectPath("/"+big), getIface, "GetAll", iface)
+		}, props.ErrLimitsExceeded},
+	}
 	f := newFixture(t)
-	r := f.bus.RawAs(t, dbustest.OtherUID)
-	r.CallBytes(name, path, iface, "Echo", "a{gs}", []byte("\x0a\x00\x00\x00\x00\x00\x00\x00\x01s\x00\x00\x01\x00\x00\x00x\x00"))
-	r.CallBytes(name, path, iface, "Echo", "a{gs}", []byte("\x0a\x00\x00\x00\x00\x00\x00\x00\x01s\x00\x00\x01\x00\x00\x00x\x00"))
-	big := bytes.Repeat([]byte("x"), props.MaxMessage)
-	r.Call(name, path, getIface, "Set", iface, "Text", godbus.MakeVariant(string(big)))
-	reply := r.Reply(r.Call(name, path, getIface, "Get", iface, "Text"))
-	assert.Equal(t, godbus.TypeMethodReply, reply.Type)
+	for _, uid := range []int{0, dbustest.OtherUID} {
+		r := f.bus.RawAs(t, uid)
+		for _, tt := range tests {
+			t.Run(fmt.Sprint(tt.name, " of uid ", uid), func(t *testing.T) {
+				for range 3 {
+					reply := r.Reply(tt.send(r))
+					require.Equal(t, godbus.TypeError, reply.Type)
+					assert.Equal(t, tt.error, reply.Headers[godbus.FieldErrorName].Value())
+					assert.Less(t, len(reply.Body[0].(string)), 300)
+				}
+				reply := r.Reply(r.Call(name, path, getIface, "Get", iface, "Text"))
+				assert.Equal(t, godbus.TypeMethodReply, reply.Type)
+			})
+		}
+	}
 	assert.NoError(t, f.svc.Err())
-	assert.Contains(t, f.log.String(), "dropped a message")
+	assert.Empty(t, f.stored())
+	assert.Contains(t, f.log.String(), "refused a message")
+}
+
+// Who wants no answer gets none to that either.
+func TestMessageThatIsNotTakenWithoutReply(t *testing.T) {
+	f := newFixture(t)
+	r := f.bus.Raw(t)
+	b, _ := r.Message(name, path, getIface, "Set", iface, "Text", godbus.MakeVariant(strings.Repeat("x", props.MaxMessage)))
+	b.Bytes()[2] |= byte(godbus.FlagNoReplyExpected)
+	r.Write(b.Bytes())
+	last := r.Call(name, path, iface, "Echo", "end")
+	for answered := uint32(0); answered != last; {
+		var ok bool
+		if answered, ok = r.Next().Headers[godbus.FieldReplySerial].Value().(uint32); ok {
+			require.Equal(t, last, answered)
+		}
+	}
+	assert.Empty(t, f.stored())
 }
 
 // A client that never reads, floods with reads and refused writes, and leaves

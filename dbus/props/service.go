@@ -134,8 +134,7 @@ func (s *Service) Connect(ctx context.Context, address string) error {
 
 func (s *Service) handshake(ctx context.Context, socket net.Conn) (*godbus.Conn, error) {
 	h := handler{s}
-	w := newWire(socket, func(reason string) { s.warn(&s.dropped, "dropped a message from the bus", "reason", reason) })
-	conn, err := godbus.NewConn(w, godbus.WithHandler(h), godbus.WithSignalHandler(s.senders),
+	conn, err := godbus.NewConn(newWire(socket, s.refuse), godbus.WithHandler(h), godbus.WithSignalHandler(s.senders),
 		godbus.WithIncomingInterceptor(s.intercept))
 	if err != nil {
 		return nil, err
@@ -149,6 +148,15 @@ func (s *Service) handshake(ctx context.Context, socket net.Conn) (*godbus.Conn,
 	}
 	return conn, conn.AddMatchSignalContext(ctx, godbus.WithMatchSender(driver), godbus.WithMatchInterface(driver),
 		godbus.WithMatchMember("NameOwnerChanged"), godbus.WithMatchArg(2, ""))
+}
+
+// refuse tells who sent a message that was not taken, in its turn among the
+// sender's reads, and the log.
+func (s *Service) refuse(e envelope, why *godbus.Error) {
+	s.warn(&s.dropped, "refused a message from the bus", "sender", e.sender, "reason", why.Error())
+	if e.answers {
+		s.senders.accept(&Call{svc: s, Sender: e.sender, serial: e.serial, refusal: why})
+	}
 }
 
 func (s *Service) announce() {

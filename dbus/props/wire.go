@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,20 +19,22 @@ const (
 	systemBusPath = "/run/dbus/system_bus_socket"
 
 	// maxMessage is far above anything that a client has reason to send us. A
-	// larger message is dropped unread, as it would be decoded several times.
+	// larger message is refused unread, as it would be decoded several times.
 	maxMessage = 1 << 20
 	// maxFrame is the protocol's limit.
 	maxFrame = 1 << 27
 )
 
 // wire is the transport under godbus: a socket whose incoming messages were
-// looked at. It drops
+// looked at. It keeps from godbus
 //
 //   - what godbus cannot decode, although the bus takes it (for example a body
 //     of type a{gs}): godbus would close the connection;
 //   - replies and signals that are not from the bus driver: we call nobody else,
 //     and on a permissive bus a peer could forge the answer that names its uid;
-//   - oversized messages.
+//   - oversized messages, which godbus would hold whole in memory.
+//
+// Who waits for an answer is told.
 //
 // It also never negotiates the passing of file descriptors, which godbus would
 // accept from anybody and never close.
@@ -42,11 +43,13 @@ type wire struct {
 	in     *bufio.Reader
 	framed bool   // set with BEGIN, before the reader goroutine starts
 	frame  []byte // rest of the message that is being handed on
-	drop   func(reason string)
+	refuse func(envelope, *godbus.Error)
 }
 
-func newWire(conn net.Conn, drop func(string)) *wire {
-	return &wire{Conn: conn, in: bufio.NewReaderSize(conn, 16<<10), drop: drop}
+// newWire returns a transport that hands refuse what it keeps from godbus, in
+// the reader's goroutine.
+func newWire(conn net.Conn, refuse func(envelope, *godbus.Error)) *wire {
+	return &wire{Conn: conn, in: bufio.NewReaderSize(conn, 16<<10), refuse: refuse}
 }
 
 // Write passes p on. BEGIN ends the authentication, whose lines have no frames.
@@ -72,7 +75,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads one message into frame, or leaves frame empty if it is dropped.
+// next reads one message into frame, or leaves frame empty if it is refused.
 func (w *wire) next() error {
 	head, err := w.in.Peek(16)
 	if err != nil {
@@ -81,33 +84,34 @@ func (w *wire) next() error {
 		}
 		return err
 	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if head[0] == 'B' {
-		order = binary.BigEndian
-	}
+	order := orderOf(head)
 	size := 16 + (uint64(order.Uint32(head[12:]))+7)&^7 + uint64(order.Uint32(head[4:]))
 	if size > maxFrame {
 		return fmt.Errorf("message of %d bytes: the peer does not speak D-Bus", size)
 	}
 	if size > maxMessage {
-		w.drop(fmt.Sprintf("%d bytes are too many", size))
-		_, err := io.CopyN(io.Discard, w.in, int64(size))
-		return err
+		e, read := skim(w.in)
+		if _, err := w.in.Discard(int(size - read)); err != nil {
+			return err
+		}
+		w.refuse(e, Errorf(ErrLimitsExceeded, "The message has %d bytes, more than the %d that are taken. Nothing was done.", size, maxMessage))
+		return nil
 	}
 	frame := make([]byte, size)
 	if _, err := io.ReadFull(w.in, frame); err != nil {
 		return err
 	}
-	if reason := refuse(frame); reason != "" {
-		w.drop(reason)
+	if reason := unfit(frame); reason != "" {
+		e, _ := skim(bufio.NewReader(bytes.NewReader(frame)))
+		w.refuse(e, Errorf(ErrInvalidArgs, "The message is not taken: %s. Nothing was done.", reason))
 		return nil
 	}
 	w.frame = frame
 	return nil
 }
 
-// refuse says why godbus must not see the message, or "".
-func refuse(frame []byte) (reason string) {
+// unfit says why godbus must not see the message, or "".
+func unfit(frame []byte) (reason string) {
 	defer func() {
 		if p := recover(); p != nil {
 			reason = "it cannot be decoded"
