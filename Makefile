@@ -1,5 +1,5 @@
-# All of this needs nothing but Go and, on Debian, apt: what a target lacks
-# it installs, and says so.
+# All of this needs make and Go, which ./make installs, and on Debian apt: what else
+# a target lacks it installs, and says so.
 
 SHELL := /bin/bash
 BUILD := build
