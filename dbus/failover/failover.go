@@ -13,8 +13,10 @@ import (
 	"github.com/bmcstate/bmcstate/dbus/outgoing"
 )
 
-// Where the daemon of BMC redundancy has its objects
-// (openbmc-state-manager.md §1.2).
+// Where the daemon of BMC redundancy (phosphor-rbmc-state-manager of the
+// repository ibm-openbmc/phosphor-state-manager) has both its interfaces: its
+// README and its rbmctool call StartFailover there, and the README says that the
+// active BMC takes the call.
 const (
 	Service   = "xyz.openbmc_project.State.BMC.Redundancy"
 	Path      = "/xyz/openbmc_project/state/bmc0"
@@ -22,6 +24,9 @@ const (
 	control   = "xyz.openbmc_project.Control.Failover"
 	// requester is the closest of the enum's values to a fault monitor.
 	requester = control + ".Requester.SystemConfig"
+
+	mapper     = "xyz.openbmc_project.ObjectMapper"
+	mapperPath = "/xyz/openbmc_project/object_mapper"
 )
 
 // Start asks for a failover over the bus at address (empty: as for the daemon's
@@ -42,11 +47,33 @@ func Start(ctx context.Context, address string) (refusal string) {
 	if why := forbidden(shown); why != "" {
 		return why
 	}
-	err = o.CallWithContext(ctx, control+".StartFailover", godbus.FlagNoAutoStart, requester, map[string]godbus.Variant{}).Err
+	service, path, err := place(ctx, conn)
+	if err != nil {
+		return err.Error()
+	}
+	err = conn.Object(service, path).CallWithContext(ctx, control+".StartFailover", godbus.FlagNoAutoStart, requester, map[string]godbus.Variant{}).Err
 	if err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+// place returns who takes the call. The interface leaves open which object has
+// it, so the mapper is asked; without an answer it is where that daemon has it.
+func place(ctx context.Context, conn *godbus.Conn) (service string, path godbus.ObjectPath, err error) {
+	var tree map[godbus.ObjectPath]map[string][]string
+	_ = conn.Object(mapper, mapperPath).CallWithContext(ctx, mapper+".GetSubTree", godbus.FlagNoAutoStart, "/", int32(0), []string{control}).Store(&tree)
+	if len(tree[Path]) > 0 || len(tree) == 0 {
+		return Service, Path, nil
+	}
+	for path = range tree {
+		for service = range tree[path] {
+		}
+	}
+	if len(tree) > 1 || len(tree[path]) > 1 {
+		return "", "", fmt.Errorf("more than one object has %s, and none is %s", control, Path)
+	}
+	return service, path, nil
 }
 
 // forbidden says why a failover would be refused, "" if it may be asked for.

@@ -1,10 +1,12 @@
 package failover_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
 	godbus "github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/introspect"
 	"github.com/godbus/dbus/v5/prop"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,7 +40,38 @@ func (p *pair) StartFailover(requester string, options map[string]godbus.Variant
 	return p.refuse
 }
 
+const (
+	failoverIface  = "xyz.openbmc_project.Control.Failover"
+	introspectable = "org.freedesktop.DBus.Introspectable"
+)
+
+// serve brings the daemon to the bus, with StartFailover where it has it.
 func serve(t *testing.T, bus *dbustest.Bus, change map[string]any) *pair {
+	p := &pair{}
+	conn := redundancy(t, bus, change)
+	require.NoError(t, conn.Export(p, failover.Path, failoverIface))
+	_, err := conn.RequestName(failover.Service, godbus.NameFlagDoNotQueue)
+	require.NoError(t, err)
+	return p
+}
+
+// elsewhere has StartFailover at an object of another service, as a mapper finds
+// it.
+func elsewhere(t *testing.T, bus *dbustest.Bus, m *dbustest.Mapper, service, path string) *pair {
+	p, conn := &pair{}, bus.Connect(t)
+	require.NoError(t, conn.Export(p, godbus.ObjectPath(path), failoverIface))
+	node := introspect.Introspectable(fmt.Sprintf(`<node><node name=%q/></node>`, path[1:]))
+	require.NoError(t, conn.Export(node, "/", introspectable))
+	node = introspect.Introspectable(fmt.Sprintf(`<node><interface name=%q/></node>`, failoverIface))
+	require.NoError(t, conn.Export(node, godbus.ObjectPath(path), introspectable))
+	_, err := conn.RequestName(service, godbus.NameFlagDoNotQueue)
+	require.NoError(t, err)
+	m.WaitFor(t, service, path, failoverIface)
+	return p
+}
+
+// redundancy has the state of the pair, without the name.
+func redundancy(t *testing.T, bus *dbustest.Bus, change map[string]any) *godbus.Conn {
 	conn := bus.Connect(t)
 	values := map[string]any{
 		"Role": failover.Interface + ".Role.Active", "RedundancyEnabled": true, "FailoversAllowed": true,
@@ -54,11 +87,28 @@ func serve(t *testing.T, bus *dbustest.Bus, change map[string]any) *pair {
 	}
 	_, err := prop.Export(conn, failover.Path, prop.Map{failover.Interface: all})
 	require.NoError(t, err)
-	p := &pair{}
-	require.NoError(t, conn.Export(p, failover.Path, "xyz.openbmc_project.Control.Failover"))
-	_, err = conn.RequestName(failover.Service, godbus.NameFlagDoNotQueue)
+	return conn
+}
+
+// The interface leaves open which object has StartFailover: the mapper knows.
+func TestStartWhereTheMapperFindsIt(t *testing.T) {
+	const other = "xyz.openbmc_project.Test.Failover"
+	bus := dbustest.Start(t)
+	m := bus.StartMapper(t)
+	conn := redundancy(t, bus, nil)
+	_, err := conn.RequestName(failover.Service, godbus.NameFlagDoNotQueue)
 	require.NoError(t, err)
-	return p
+	there := elsewhere(t, bus, m, other, "/sibling")
+	require.Empty(t, failover.Start(t.Context(), bus.Address))
+	calls, _ := there.asked(nil)
+	require.Len(t, calls, 1)
+
+	another := elsewhere(t, bus, m, other+"2", "/another")
+	require.Contains(t, failover.Start(t.Context(), bus.Address), "more than one object")
+	for _, p := range []*pair{there, another} {
+		calls, _ = p.asked(nil)
+		require.Empty(t, calls)
+	}
 }
 
 func TestStart(t *testing.T) {
