@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -169,7 +168,7 @@ func (s *Server) addService(iface string, index int, manager godbus.ObjectPath) 
 	svc := props.New(props.Options{
 		Names:       openbmc.ServiceNames(iface, index),
 		Managers:    []godbus.ObjectPath{manager},
-		AllowedUIDs: slices.Clone(s.opts.AllowedUIDs),
+		AllowedUIDs: append([]uint32(nil), s.opts.AllowedUIDs...),
 		Logger:      s.log,
 	})
 	s.services = append(s.services, svc)

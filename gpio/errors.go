@@ -3,7 +3,6 @@ package gpio
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -34,7 +33,12 @@ var untouched = []error{ErrUnmoved, ErrMissing, ErrBusy, ErrAsserted, ErrNotDriv
 
 // Moved reports whether a pulse that returned err may have moved its line.
 func Moved(err error) bool {
-	return !slices.ContainsFunc(untouched, func(e error) bool { return errors.Is(err, e) })
+	for _, e := range untouched {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	return true
 }
 
 func unmoved(cause error) error { return fmt.Errorf("%w: %w", ErrUnmoved, cause) }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/warthog618/go-gpiocdev/uapi"
@@ -39,7 +39,16 @@ type chip interface {
 // linux is the real kernel.
 type linux struct{}
 
-func (linux) chips() ([]string, error) { return filepath.Glob("/dev/gpiochip*") }
+func (linux) chips() ([]string, error) {
+	devices, err := names("/dev")
+	var chips []string
+	for _, n := range devices {
+		if strings.HasPrefix(n, "gpiochip") {
+			chips = append(chips, "/dev/"+n)
+		}
+	}
+	return chips, err
+}
 
 func (linux) open(dev string) (chip, error) {
 	f, err := os.OpenFile(dev, os.O_RDWR|unix.O_CLOEXEC, 0)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -94,8 +93,10 @@ func (v *Virtual) Fresh() bool { return v.fresh }
 func (v *Virtual) signals(kinds ...signalKind) []string {
 	var all []string
 	for s := range signalKinds {
-		if slices.Contains(kinds, v.opt.Config.kind(s)) && v.opt.Config.has(s) {
-			all = append(all, s)
+		for _, k := range kinds {
+			if k == v.opt.Config.kind(s) && v.opt.Config.has(s) {
+				all = append(all, s)
+			}
 		}
 	}
 	return all
@@ -154,9 +155,9 @@ func (v *Virtual) Problems() []*LineError {
 		cause := err
 		switch {
 		case err != nil:
-		case slices.Contains(f.LineMissing, s):
+		case contains(f.LineMissing, s):
 			cause = ErrMissing
-		case slices.Contains(f.LineBusy, s):
+		case contains(f.LineBusy, s):
 			cause = ErrBusy
 		default:
 			continue
@@ -189,11 +190,11 @@ func (v *Virtual) usable(signal string) error {
 		switch {
 		case err != nil:
 			return err
-		case slices.Contains(f.LineMissing, signal):
+		case contains(f.LineMissing, signal):
 			return ErrMissing
-		case slices.Contains(f.LineBusy, signal):
+		case contains(f.LineBusy, signal):
 			return ErrBusy
-		case !v.opt.AllowHung || !slices.Contains(f.LineHung, signal):
+		case !v.opt.AllowHung || !contains(f.LineHung, signal):
 			return nil
 		}
 		t := time.NewTimer(5 * time.Millisecond)
@@ -299,12 +300,12 @@ func (v *Virtual) report(w *world) (events []Event) {
 		edges, lost = nil, true
 	}
 	for _, e := range edges {
-		if !slices.Contains(faulty, e.Signal) {
+		if !contains(faulty, e.Signal) {
 			events = append(events, Event{Signal: e.Signal, Asserted: e.Asserted})
 		}
 	}
 	for _, s := range v.signals(kindInput, kindButton) {
-		if lost || slices.Contains(faulty, s) != slices.Contains(v.faulty, s) {
+		if lost || contains(faulty, s) != contains(v.faulty, s) {
 			events = append(events, Event{Signal: s, Asserted: w.Wires[s], Gap: true})
 		}
 	}
@@ -314,5 +315,5 @@ func (v *Virtual) report(w *world) (events []Event) {
 
 // faulty lists the signals whose line is missing or busy.
 func (w *world) faulty() []string {
-	return slices.Concat(w.Config.Faults.LineMissing, w.Config.Faults.LineBusy)
+	return append(append([]string(nil), w.Config.Faults.LineMissing...), w.Config.Faults.LineBusy...)
 }

@@ -2,7 +2,6 @@ package gpio
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -146,7 +145,7 @@ func (c VirtualConfig) resolved() VirtualConfig {
 	if c.Inputs == nil {
 		c.Inputs = d.Inputs
 	}
-	if !slices.Contains(c.Inputs, PowerOk) {
+	if !contains(c.Inputs, PowerOk) {
 		c.Inputs = append([]string{PowerOk}, c.Inputs...)
 	}
 	return c
@@ -172,6 +171,6 @@ func (c VirtualConfig) has(signal string) bool {
 	case HpmStbyEn:
 		return c.HpmStbyEn
 	default:
-		return signalKinds[signal] == kindPulse || slices.Contains(c.Inputs, signal)
+		return signalKinds[signal] == kindPulse || contains(c.Inputs, signal)
 	}
 }

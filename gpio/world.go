@@ -1,7 +1,6 @@
 package gpio
 
 import (
-	"slices"
 	"sort"
 	"time"
 )
@@ -106,7 +105,7 @@ func newWorld(id, machine string, cfg VirtualConfig, now time.Duration) *world {
 func (w *world) advance(now time.Duration) {
 	for len(w.Due) > 0 && w.Due[0].At <= now {
 		d := w.Due[0]
-		w.Due = slices.Delete(w.Due, 0, 1)
+		w.Due = w.Due[1:]
 		w.Now = max(w.Now, d.At)
 		w.touched = true
 		w.happen(d)
@@ -127,9 +126,9 @@ func (w *world) after(d Duration, kind string) { w.plan(due{Kind: kind}, d) }
 // plan puts d behind all that is due at the same time.
 func (w *world) plan(d due, in Duration) {
 	d.At = w.Now + time.Duration(in)
-	at := slices.IndexFunc(w.Due, func(o due) bool { return o.At > d.At })
-	if at < 0 {
-		at = len(w.Due)
+	at := 0
+	for at < len(w.Due) && w.Due[at].At <= d.At {
+		at++
 	}
 	w.Due = append(w.Due, due{})
 	copy(w.Due[at+1:], w.Due[at:])
@@ -138,7 +137,23 @@ func (w *world) plan(d due, in Duration) {
 }
 
 func (w *world) cancel(kinds ...string) {
-	w.Due = slices.DeleteFunc(w.Due, func(d due) bool { return slices.Contains(kinds, d.Kind) })
+	left := w.Due[:0]
+	for _, d := range w.Due {
+		if !contains(kinds, d.Kind) {
+			left = append(left, d)
+		}
+	}
+	w.Due = left
+}
+
+// contains is slices.Contains without that function's code for every type.
+func contains(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
 }
 
 // setWire moves a wire, if the board has it.
@@ -162,7 +177,7 @@ func (w *world) setWire(signal string, asserted bool) {
 func (w *world) remember(edges []edge, e edge) []edge {
 	if len(edges) >= edgeBacklog {
 		w.Lost = max(w.Lost, edges[0].Seq)
-		edges = slices.Delete(edges, 0, 1)
+		edges = edges[1:]
 	}
 	return append(edges, e)
 }

@@ -3,7 +3,6 @@ package systemd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -316,8 +315,13 @@ func (l *link) abandon(ctx context.Context, p *pendingCall, reply <-chan *godbus
 		return
 	}
 	id, err := jobID(path)
-	if err != nil || slices.ContainsFunc(p.before, func(j *job) bool { return j.id == id }) {
-		return // somebody else's job stays
+	if err != nil {
+		return
+	}
+	for _, j := range p.before {
+		if j.id == id {
+			return // somebody else's job stays
+		}
 	}
 	ctx, cancel := l.u.deadline(ctx)
 	defer cancel()

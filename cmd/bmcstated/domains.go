@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
@@ -24,7 +23,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 		OverdueMax: cfg.OverdueMax, RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
 	for cause := range ec.RestoreNotAfter {
-		ec.RestoreNotAfter[cause] = !slices.Contains(cfg.RestoreAfter, state.RebootCause(cause))
+		ec.RestoreNotAfter[cause] = !state.Contains(cfg.RestoreAfter, state.RebootCause(cause))
 	}
 	for i, d := range m.domains {
 		_, driven := m.boards[d.Number]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +59,7 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 // domainOf returns the power domain that a resource belongs to.
 func (fm *faultMonitor) domainOf(w config.Watched) (config.Domain, error) {
 	for _, d := range fm.m.domains {
-		if w.Host != nil && slices.Contains(d.Hosts, w.Host.Index) || w.Host == nil && d.Number == w.Domain {
+		if w.Host != nil && state.Contains(d.Hosts, w.Host.Index) || w.Host == nil && d.Number == w.Domain {
 			return d, nil
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
@@ -129,7 +128,7 @@ func powerOnOf(pc *powerconfig.Config) (acts []sequence.Action, awaits []string)
 			}
 		case a.Await != "":
 			act.Kind = sequence.ActionAwait
-			if act.Input = slices.Index(awaits, a.Await); act.Input < 0 {
+			if act.Input = state.Index(awaits, a.Await); act.Input < 0 {
 				act.Input = len(awaits)
 				awaits = append(awaits, a.Await)
 			}

@@ -1,7 +1,6 @@
 package openbmc
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -32,7 +31,7 @@ func (e Enum[T]) Parse(s string) (v T, ok bool) {
 	if !ok || short == "" {
 		return 0, false
 	}
-	i := slices.Index(e.names, short)
+	i := state.Index(e.names, short)
 	if i < 0 {
 		return 0, false
 	}
@@ -66,7 +65,7 @@ var HostState = Enum[state.HostState]{IfaceHost + ".HostState.", state.HostState
 // RemoteCommand.
 var PrivateRestartCause = func() Enum[state.RestartCause] {
 	e := RestartCause
-	e.names = slices.Clone(e.names)
+	e.names = append([]string(nil), e.names...)
 	e.names[state.RestartCauseRemoteCommand] = "IpmiCommand"
 	return e
 }()

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/slog"
 )
 
@@ -281,7 +281,7 @@ func (s *Service) hangUp() {
 	_ = s.conn.Close()
 }
 
-func (s *Service) allowed(uid uint32) bool { return slices.Contains(s.allowedUIDs, uid) }
+func (s *Service) allowed(uid uint32) bool { return state.Contains(s.allowedUIDs, uid) }
 
 // warn logs what a client may cause, at most once a second.
 func (s *Service) warn(t *throttle, msg string, args ...any) {

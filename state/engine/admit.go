@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -200,7 +199,7 @@ func (d *domain) forced(req state.Request) {
 func (d *domain) emergency(req state.Request) {
 	older := d.q.Overtaken(req.Seq, false)
 	if d.run != nil {
-		older = slices.DeleteFunc(older, func(s uint64) bool { return s == d.run.seq })
+		older = state.Remove(older, d.run.seq)
 	}
 	d.supersede(req.Seq, older)
 	on, _ := d.powered()

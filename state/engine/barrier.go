@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -56,7 +55,7 @@ func (d *domain) goWithoutJournal(seq uint64) {
 		return
 	}
 	d.barrier, d.barrierUp, d.barrierAt = seq, false, 0
-	if !slices.Contains(d.owed, seq) {
+	if !state.Contains(d.owed, seq) {
 		d.owed = append(d.owed, seq)
 	}
 	d.core.emit(barrierEffect{d.cfg.ID, seq})
@@ -95,7 +94,7 @@ func (d *domain) rewrite() {
 
 // recorded takes note that the journal has a power off that went ahead of it.
 func (d *domain) recorded(seq uint64) {
-	d.owed = slices.DeleteFunc(d.owed, func(s uint64) bool { return s == seq })
+	d.owed = state.Remove(d.owed, seq)
 	if len(d.owed) == 0 {
 		d.barrier, d.retryAt = 0, 0
 	}

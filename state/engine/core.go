@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -271,7 +270,7 @@ func (c *Core) saveAgain() {
 
 func (c *Core) commitDeadline(w wait) time.Duration {
 	unwaited := w.what == waitRecord && len(w.also) == 0
-	ahead := w.domain != nil && slices.Contains(w.domain.owed, w.request)
+	ahead := w.domain != nil && state.Contains(w.domain.owed, w.request)
 	if unwaited || ahead {
 		return math.MaxInt64
 	}

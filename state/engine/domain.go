@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -106,9 +105,9 @@ func newDomain(c *Core, cfg DomainConfig) *domain {
 func (d *domain) owns(o state.Object) bool {
 	switch o.Kind {
 	case state.KindHost, state.KindSchedule:
-		return slices.Contains(d.cfg.Hosts, o.Index)
+		return state.Contains(d.cfg.Hosts, o.Index)
 	case state.KindChassis:
-		return slices.Contains(d.cfg.Chassis, o.Index)
+		return state.Contains(d.cfg.Chassis, o.Index)
 	case state.KindSystem:
 		return d.cfg.Slot != 0 && d.cfg.Slot == o.Index
 	default:

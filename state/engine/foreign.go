@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -63,8 +62,10 @@ func (d *domain) guarded() bool {
 // started by a helper (openbmc-state-manager.md §2.3).
 func (d *domain) foreignQueued(ev Foreign) {
 	o := &d.others
-	if slices.ContainsFunc(o.open, func(f Foreign) bool { return f.Job == ev.Job }) {
-		return
+	for i := range o.open {
+		if o.open[i].Job == ev.Job {
+			return
+		}
 	}
 	if len(o.open) == 0 {
 		o.since, o.from = d.boot(), d.levels
@@ -89,6 +90,17 @@ func (d *domain) gather() {
 	}
 }
 
+// unended returns those of jobs that go on.
+func unended(jobs []Foreign) []Foreign {
+	var left []Foreign
+	for _, f := range jobs {
+		if !f.Ended {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
 func (d *domain) foreignEnded(ev Foreign) {
 	o := &d.others
 	r := d.run
@@ -99,7 +111,7 @@ func (d *domain) foreignEnded(ev Foreign) {
 	}
 	mine := r != nil && r.adopted && o.running.Job == ev.Job
 	if !o.waits() {
-		o.open = slices.DeleteFunc(o.open, func(f Foreign) bool { return f.Ended })
+		o.open = unended(o.open)
 	}
 	switch {
 	case mine:
@@ -151,11 +163,16 @@ func (d *domain) adopt() {
 	}
 	o.adoptAt = 0
 	jobs := o.open
-	o.open = slices.DeleteFunc(slices.Clone(jobs), func(f Foreign) bool { return f.Ended })
+	o.open = unended(jobs)
 	if len(jobs) == 0 {
 		return
 	}
-	best := slices.MaxFunc(jobs, func(a, b Foreign) int { return a.Rank - b.Rank })
+	best := jobs[0]
+	for _, f := range jobs {
+		if f.Rank > best.Rank {
+			best = f
+		}
+	}
 	plan := sequence.BuildAdopted(adoptedVerdicts[best.Op], best.Op, d.cfg.Timings, d.options())
 	first := plan.Steps[0].Goal
 	pressed := d.cfg.Options.Lines && !best.Op.Raising() && d.mayComeUp()

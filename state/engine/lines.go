@@ -2,9 +2,9 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
@@ -74,8 +74,8 @@ func (d *domain) driveSeen(probe uint64, agreed bool) {
 
 // driveLines begins what calls ask for, as soon as it may.
 func (d *domain) driveLines() {
-	for _, c := range slices.Clone(d.drives) {
-		if slices.Contains(d.drives, c) && !d.drivesNow(c) {
+	for _, c := range append([]*drive(nil), d.drives...) {
+		if state.Contains(d.drives, c) && !d.drivesNow(c) {
 			d.tryDrive(c)
 		}
 	}
@@ -207,7 +207,12 @@ func (d *domain) pulseEnded() bool {
 // the launch's own step: units behind the lines may still fail.
 func (d *domain) jobsGoOn() bool {
 	r := d.run
-	return r.jobOpen || d.cfg.Options.Lines && slices.ContainsFunc(d.others.open, func(f Foreign) bool { return !f.Ended && r.owns(f) })
+	for _, f := range d.others.open {
+		if d.cfg.Options.Lines && !f.Ended && r.owns(f) {
+			return true
+		}
+	}
+	return r.jobOpen
 }
 
 // owns reports whether a job of another's is the launch's all the same: one of the
@@ -254,7 +259,7 @@ func (d *domain) resumeLines(part int, st sequence.Step) {
 }
 
 func (d *domain) answerDrives(on bool, fault string) {
-	for _, c := range slices.Clone(d.drives) {
+	for _, c := range append([]*drive(nil), d.drives...) {
 		if c.on == on {
 			d.answerDrive(c, fault)
 		}
@@ -262,7 +267,7 @@ func (d *domain) answerDrives(on bool, fault string) {
 }
 
 func (d *domain) answerDrive(c *drive, fault string) {
-	d.drives = slices.DeleteFunc(d.drives, func(e *drive) bool { return e == c })
+	d.drives = state.Remove(d.drives, c)
 	a := Answer{}
 	if fault != "" {
 		direction := "off"

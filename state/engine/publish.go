@@ -2,7 +2,6 @@ package engine
 
 import (
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -210,9 +209,7 @@ func (d *domain) publishOne(req state.Request) {
 
 // remove takes a request's object off the bus.
 func (d *domain) remove(seq uint64) {
-	if i := slices.Index(d.objects, seq); i >= 0 {
-		d.objects = slices.Delete(d.objects, i, i+1)
-	}
+	d.objects = state.Remove(d.objects, seq)
 	if _, ok := d.live[seq]; ok {
 		delete(d.live, seq)
 		d.core.emit(removeRequest{d.cfg.ID, seq})

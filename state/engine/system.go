@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -92,7 +91,12 @@ func (c *Core) writeSystem(ev Write) {
 
 // members are the domains that take part: those that something drives.
 func (c *Core) members() []*domain {
-	m := slices.DeleteFunc(slices.Clone(c.domains), func(d *domain) bool { return !d.cfg.Driven })
+	var m []*domain
+	for _, d := range c.domains {
+		if d.cfg.Driven {
+			m = append(m, d)
+		}
+	}
 	if len(m) == 0 {
 		return c.domains // they say why nothing happens
 	}
@@ -162,8 +166,10 @@ func harmless(s state.Status) bool {
 // the other parts.
 func (s *system) holds(d *domain, seq uint64) bool {
 	for _, p := range s.parents {
-		if !p.released && slices.ContainsFunc(p.parts, func(t part) bool { return t.d == d && t.seq == seq }) {
-			return true
+		for i := range p.parts {
+			if !p.released && p.parts[i].d == d && p.parts[i].seq == seq {
+				return true
+			}
 		}
 	}
 	return false
@@ -175,7 +181,13 @@ func (c *Core) advanceSystem() {
 	if len(s.parents) == 0 {
 		return
 	}
-	s.parents = slices.DeleteFunc(s.parents, func(p *parent) bool { return c.advanceParent(p) })
+	going := s.parents[:0]
+	for _, p := range s.parents {
+		if !c.advanceParent(p) {
+			going = append(going, p)
+		}
+	}
+	s.parents = going
 }
 
 // advanceParent reports whether the parent has ended.
@@ -229,10 +241,12 @@ func (p *parent) gather(c *Core) bool {
 
 // broken reports whether a part has ended so that the others must not begin.
 func (p *parent) broken() bool {
-	return slices.ContainsFunc(p.parts, func(t part) bool {
-		s, _ := t.status()
-		return s.Final() && !harmless(s)
-	})
+	for _, t := range p.parts {
+		if s, _ := t.status(); s.Final() && !harmless(s) {
+			return true
+		}
+	}
+	return false
 }
 
 // release lets all parts begin. They are judged again: a while has passed.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 )
 
 // disk is the writing side of the journal. One goroutine owns it.
@@ -272,7 +271,13 @@ func (d *disk) tryCompact(drop func(uint64) bool) error {
 		return fmt.Errorf("%w: the journal reads back up to record %d of %d; the next start deals with it", errDamaged, s.last, d.last)
 	}
 	p := s.fold.picture()
-	p.Requests = slices.DeleteFunc(p.Requests, func(r Record) bool { return r.Status.Final() && drop(r.Seq) })
+	kept := p.Requests[:0]
+	for _, r := range p.Requests {
+		if !r.Status.Final() || !drop(r.Seq) {
+			kept = append(kept, r)
+		}
+	}
+	p.Requests = kept
 	if err := d.snapshot(&p, d.last, d.last+1); err != nil {
 		return err
 	}

@@ -2,7 +2,8 @@ package history
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // Durable proves that one entry is on disk. Only the journal makes one; its zero
@@ -65,7 +66,7 @@ type Commit struct {
 // Durable returns the token of one entry of the commit, or the zero token where
 // the commit failed, was voided, or does not hold the entry.
 func (c Commit) Durable(seq uint64) Durable {
-	if c.log == nil || seq < c.first || seq > c.last || slices.Contains(c.Voided, seq) {
+	if c.log == nil || seq < c.first || seq > c.last || state.Contains(c.Voided, seq) {
 		return Durable{}
 	}
 	return Durable{log: c.log, seq: seq}

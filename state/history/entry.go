@@ -1,7 +1,6 @@
 package history
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,8 +110,8 @@ func clipText(s string) string {
 	return s[:end]
 }
 
-func clipList[T any](list []T) []T {
-	return slices.Clone(list[:min(len(list), maxList)])
+func clipSeqs(list []uint64) []uint64 {
+	return append([]uint64(nil), list[:min(len(list), maxList)]...)
 }
 
 // storable reports whether e makes sense as entry number seq. What does not
@@ -140,7 +139,8 @@ func (e *Entry) own() {
 	}
 	r.Key.Client, r.Key.Request = clipText(r.Key.Client), clipText(r.Key.Request)
 	r.Cause, r.Reason, e.Reason = clipText(r.Cause), clipText(r.Reason), clipText(e.Reason)
-	r.Claims, r.Superseded, e.Superseded = clipList(r.Claims), clipList(r.Superseded), clipList(e.Superseded)
+	r.Claims = append([]uint32(nil), r.Claims[:min(len(r.Claims), maxList)]...)
+	r.Superseded, e.Superseded = clipSeqs(r.Superseded), clipSeqs(e.Superseded)
 	e.Step.Name = clipText(e.Step.Name)
 	e.Note.Name, e.Note.Text = clipText(e.Note.Name), clipText(e.Note.Text)
 }

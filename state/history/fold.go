@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"time"
 
@@ -238,7 +237,7 @@ func (f *folder) apply(r *Record, e *Entry) string {
 			return "no status that a request can change to"
 		}
 		r.Status, r.Reason = e.Status, f.text.of(e.Reason)
-		r.Superseded = append(slices.Clip(r.Superseded), e.Superseded...)
+		r.Superseded = append(r.Superseded[:len(r.Superseded):len(r.Superseded)], e.Superseded...)
 		if e.Status.Final() {
 			r.Ended, r.EndedBoot = e.At(), f.text.of(e.BootID)
 		}
@@ -247,7 +246,7 @@ func (f *folder) apply(r *Record, e *Entry) string {
 }
 
 func applyClaim(r *Record, c Claim) string {
-	at := slices.Index(r.Claims, c.UID)
+	at := state.Index(r.Claims, c.UID)
 	switch {
 	case c.UID == r.Key.UID && r.OwnerLeft != c.Dropped:
 		r.OwnerLeft = c.Dropped
@@ -256,11 +255,11 @@ func applyClaim(r *Record, c Claim) string {
 	case c.Dropped && at < 0:
 		return "no such claim"
 	case c.Dropped:
-		r.Claims = slices.Delete(slices.Clone(r.Claims), at, at+1)
+		r.Claims = append(r.Claims[:at:at], r.Claims[at+1:]...)
 	case at >= 0:
 		return "the claim is known"
 	default:
-		r.Claims = append(slices.Clip(r.Claims), c.UID)
+		r.Claims = append(r.Claims[:len(r.Claims):len(r.Claims)], c.UID)
 	}
 	return ""
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -183,7 +182,10 @@ func settle(p *Picture, m *marks, damaged bool, bootID string, now state.Instant
 }
 
 func behind(barriers []Barrier, r *Record) bool {
-	return slices.ContainsFunc(barriers, func(b Barrier) bool {
-		return b.Domain == r.Domain && r.Seq < b.Request
-	})
+	for _, b := range barriers {
+		if b.Domain == r.Domain && r.Seq < b.Request {
+			return true
+		}
+	}
+	return false
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // Replay is what Open found.
@@ -65,7 +65,11 @@ func (d *disk) open() (*Replay, error) {
 	if rep.Damaged || len(ended) > 0 {
 		// The engine goes on with its own copy while this waits for the disk.
 		p := rep.Picture
-		p.Requests, p.Counters = slices.Clone(p.Requests), maps.Clone(p.Counters)
+		p.Requests = append([]Record(nil), p.Requests...)
+		p.Counters = map[int]Counters{}
+		for domain, c := range rep.Counters {
+			p.Counters[domain] = c
+		}
 		d.repairs.rewrite = &p
 	}
 	d.finishOpen(rep)
@@ -233,7 +237,7 @@ func (d *disk) setAside(name string) error {
 		return &IOError{Op: "list", Path: d.opts.Dir, Err: err}
 	}
 	aside := name + damagedSuffix
-	for i := 1; slices.Contains(names, aside); i++ {
+	for i := 1; state.Contains(names, aside); i++ {
 		aside = fmt.Sprintf("%s%s.%d", name, damagedSuffix, i)
 	}
 	if err := d.opts.FS.Rename(d.opts.path(name), d.opts.path(aside)); errors.Is(err, fs.ErrNotExist) {

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // scan is what a state directory was found to hold.
@@ -29,8 +30,8 @@ type scan struct {
 // leftBy returns the files to remove once a snapshot of the fold has the given
 // name.
 func (s *scan) leftBy(snapshot string) []string {
-	left := slices.Concat(s.obsolete, s.kept)
-	return slices.DeleteFunc(left, func(name string) bool { return name == snapshot })
+	left := append([]string(nil), s.obsolete...)
+	return state.Remove(append(left, s.kept...), snapshot)
 }
 
 // tail is the intact part of the segment that was written last.
@@ -270,7 +271,7 @@ func (s *scan) cut(f *storedFile, size int, kind ReportKind, format string, args
 func (s *scan) damage(files []storedFile, why error) bool {
 	s.closed = false
 	s.report(ReportDamaged, files[0].name, "journal %v; the history ends with record %d", why, s.last)
-	s.kept = slices.DeleteFunc(s.kept, func(name string) bool { return name == files[0].name })
+	s.kept = state.Remove(s.kept, files[0].name)
 	for i := range files {
 		s.damaged = append(s.damaged, files[i].name)
 		s.lost = append(s.lost, files[i].name)

@@ -106,21 +106,26 @@ func (r *reader) text() string {
 	return s
 }
 
-func getList[T uint32 | uint64](r *reader) []T {
+func (r *reader) seqs() []uint64 {
 	n := r.uint()
 	if n > uint64(len(r.b)) { // every element takes a byte at least
 		r.fail("list")
 		return nil
 	}
-	var list []T
+	var list []uint64
 	for range n {
-		list = append(list, T(r.uint()))
+		list = append(list, r.uint())
 	}
 	return list
 }
 
-func (r *reader) uids() []uint32 { return getList[uint32](r) }
-func (r *reader) seqs() []uint64 { return getList[uint64](r) }
+func (r *reader) uids() []uint32 {
+	var list []uint32
+	for _, uid := range r.seqs() {
+		list = append(list, uint32(uid))
+	}
+	return list
+}
 
 func (r *reader) instant(o origin) state.Instant {
 	boot := r.int()

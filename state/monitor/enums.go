@@ -2,7 +2,8 @@ package monitor
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // Mode is DSDL's Failover_mode. For a monitor NONE, SOFT and HARD are the
@@ -143,7 +144,7 @@ func name[T ~uint8](names []string, v T, kind string) string {
 }
 
 func parse[T ~uint8](names []string, s, what string) (T, error) {
-	i := slices.Index(names, s)
+	i := state.Index(names, s)
 	if s == "" || i < 0 {
 		return 0, fmt.Errorf("unknown %s %q: want one of %q", what, s, names)
 	}

@@ -10,7 +10,9 @@ type flap struct {
 	on    bool
 }
 
-func (f *flap) add(now time.Duration) { f.marks = push(f.marks, now) }
+func (f *flap) add(now time.Duration) {
+	f.marks = append(f.marks[max(0, len(f.marks)-maxHistory+1):], now)
+}
 
 func (f *flap) undo() {
 	if n := len(f.marks); n > 0 {
@@ -25,7 +27,7 @@ func (f *flap) update(c FlapConfig, now time.Duration) (changed bool) {
 		*f = flap{}
 		return was
 	}
-	f.marks = dropOld(f.marks, func(m time.Duration) bool { return outside(now-m, c.Window) })
+	f.marks = youngOf(f.marks, now, c.Window)
 	switch n := len(f.marks); {
 	case n >= c.Count:
 		f.on = true

@@ -1,9 +1,6 @@
 package monitor
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // maxHistory bounds F and R. It changes no decision: the newest maxHistory
 // weights of at least 1 already exceed the threshold, older ones age out
@@ -19,6 +16,9 @@ type Mark struct {
 	// otherwise age its own mark away and the limit would never be reached.
 	Window time.Duration `json:"window"`
 }
+
+// by reports whether m can have been made by now.
+func (m Mark) by(now time.Duration) bool { return m.At <= now && m.Window <= now }
 
 // Failure is one entry of F.
 type Failure struct {
@@ -41,24 +41,34 @@ func outside(age, interval time.Duration) bool {
 	return interval >= 0 && age > interval
 }
 
+// youngOf returns those of marks, which are in order of time, that are within
+// the interval.
+func youngOf(marks []time.Duration, now, interval time.Duration) []time.Duration {
+	for len(marks) > 0 && outside(now-marks[0], interval) {
+		marks = marks[1:]
+	}
+	return marks
+}
+
 // prune drops what has aged out by window-clock time now.
 func (h *history) prune(now, interval time.Duration) {
-	h.failures = dropOld(h.failures, func(f Failure) bool { return outside(now-f.Window, interval) })
-	h.restarts = dropOld(h.restarts, func(m Mark) bool { return outside(now-m.Window, interval) })
-}
-
-// dropOld drops the oldest as long as they are old; s is in order of time.
-func dropOld[T any](s []T, old func(T) bool) []T {
-	n := slices.IndexFunc(s, func(v T) bool { return !old(v) })
-	if n < 0 {
-		n = len(s)
+	for len(h.failures) > 0 && outside(now-h.failures[0].Window, interval) {
+		h.failures = h.failures[1:]
 	}
-	return slices.Delete(s, 0, n)
+	for len(h.restarts) > 0 && outside(now-h.restarts[0].Window, interval) {
+		h.restarts = h.restarts[1:]
+	}
 }
 
-func (h *history) addFailure(f Failure) { h.failures = push(h.failures, f) }
+// addFailure keeps the newest maxHistory.
+func (h *history) addFailure(f Failure) {
+	h.failures = append(h.failures[max(0, len(h.failures)-maxHistory+1):], f)
+}
 
-func (h *history) addRestart(m Mark) { h.restarts = push(h.restarts, m) }
+// addRestart keeps the newest maxHistory.
+func (h *history) addRestart(m Mark) {
+	h.restarts = append(h.restarts[max(0, len(h.restarts)-maxHistory+1):], m)
+}
 
 // undoRestart takes the newest restart back: it did not take place.
 func (h *history) undoRestart() {
@@ -81,12 +91,4 @@ func (h *history) sum() int {
 		s += f.Weight
 	}
 	return s
-}
-
-// push appends v and keeps the newest maxHistory.
-func push[T any](s []T, v T) []T {
-	if len(s) >= maxHistory {
-		s = slices.Delete(s, 0, len(s)-maxHistory+1)
-	}
-	return append(s, v)
 }

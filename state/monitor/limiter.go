@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -56,12 +55,12 @@ func newLimiter(l Limits) *limiter {
 }
 
 func (l *limiter) prune(now time.Duration) {
-	l.starts = dropOld(l.starts, func(t time.Duration) bool { return outside(now-t, perMinute) })
+	l.starts = youngOf(l.starts, now, perMinute)
 }
 
 func (l *limiter) admit(now time.Duration, name string) (bool, time.Duration, string) {
 	l.prune(now)
-	place := slices.Index(l.queue, name)
+	place := state.Index(l.queue, name)
 	if place < 0 {
 		place = len(l.queue)
 		l.queue = append(l.queue, name)
@@ -72,7 +71,7 @@ func (l *limiter) admit(now time.Duration, name string) (bool, time.Duration, st
 	if m := l.limits.RestartsPerMinute; m > 0 && len(l.starts)+place >= m {
 		return false, l.rateFree(place), fmt.Sprintf("the global limit of %d restarts per minute", m)
 	}
-	l.queue = slices.Delete(l.queue, place, place+1)
+	l.queue = state.Remove(l.queue, name)
 	l.starts = append(l.starts, now)
 	l.running[name] = now
 	return true, 0, ""
@@ -95,14 +94,20 @@ func (l *limiter) release(name string, ran bool) {
 	}
 	delete(l.running, name)
 	l.changed = true
-	if i := slices.Index(l.starts, at); !ran && i >= 0 {
-		l.starts = slices.Delete(l.starts, i, i+1)
+	for i, t := range l.starts {
+		if !ran && t == at {
+			l.starts = append(l.starts[:i], l.starts[i+1:]...)
+			return
+		}
 	}
 }
 
+// waiting returns who waits, in order of arrival.
+func (l *limiter) waiting() []string { return append([]string(nil), l.queue...) }
+
 func (l *limiter) leave(name string) {
-	if i := slices.Index(l.queue, name); i >= 0 {
-		l.queue = slices.Delete(l.queue, i, i+1)
+	if state.Contains(l.queue, name) {
+		l.queue = state.Remove(l.queue, name)
 		l.changed = true
 	}
 }

@@ -67,7 +67,7 @@ func (m *Monitor) Configure(now state.Instant, cfgs []Config) ([]Action, error) 
 	m.sortNames()
 	for _, c := range cfgs {
 		var ev Event = Configure{c}
-		if slices.Contains(fresh, c.Name) {
+		if state.Contains(fresh, c.Name) {
 			ev = Inhibit{strings.Join(m.inhibits, ", ")}
 		}
 		out = append(out, m.step(now, c.Name, ev)...)
@@ -92,7 +92,7 @@ func (m *Monitor) sortNames() {
 func (m *Monitor) removeMissing(cfgs []Config) []Action {
 	var out []Action
 	for _, n := range m.names {
-		if slices.ContainsFunc(cfgs, func(c Config) bool { return c.Name == n }) {
+		if configured(cfgs, n) {
 			continue
 		}
 		r := m.resources[n]
@@ -108,11 +108,20 @@ func (m *Monitor) removeMissing(cfgs []Config) []Action {
 	return out
 }
 
+func configured(cfgs []Config, name string) bool {
+	for i := range cfgs {
+		if cfgs[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // syncParents tells a resource which of its present parents are bad.
 func (m *Monitor) syncParents(now state.Instant, c Config) []Action {
 	var out []Action
-	for _, p := range slices.Clone(m.resources[c.Name].badParents) {
-		if !slices.Contains(c.DependsOn, p) {
+	for _, p := range append([]string(nil), m.resources[c.Name].badParents...) {
+		if !state.Contains(c.DependsOn, p) {
 			out = append(out, m.step(now, c.Name, ParentGood{p})...)
 		}
 	}
@@ -157,7 +166,7 @@ func (m *Monitor) Broadcast(now state.Instant, ev Event) []Action {
 // SetInhibit begins or ends one reason for which no restart or escalation is
 // started anywhere. Decisions wait until the last reason has ended.
 func (m *Monitor) SetInhibit(now state.Instant, reason string, on bool) []Action {
-	m.inhibits = slices.DeleteFunc(m.inhibits, func(s string) bool { return s == reason })
+	m.inhibits = state.Remove(m.inhibits, reason)
 	if on {
 		m.inhibits = append(m.inhibits, reason)
 		state.Sort(m.inhibits)
@@ -169,7 +178,7 @@ func (m *Monitor) SetInhibit(now state.Instant, reason string, on bool) []Action
 // longest for a restart first.
 func (m *Monitor) Tick(now state.Instant) []Action {
 	var out []Action
-	for _, n := range append(slices.Clone(m.gate.queue), m.names...) {
+	for _, n := range append(m.gate.waiting(), m.names...) {
 		if at, ok := m.resources[n].NextDeadline(); ok && at <= now.Boot {
 			out = append(out, m.step(now, n, Tick{})...)
 		}
@@ -189,7 +198,7 @@ func (m *Monitor) NextDeadline() (time.Duration, bool) {
 }
 
 // Names returns the configured names, sorted.
-func (m *Monitor) Names() []string { return slices.Clone(m.names) }
+func (m *Monitor) Names() []string { return append([]string(nil), m.names...) }
 
 // Resource returns a resource for reading: View, Counters, Records and the
 // like. Stepping it past the Monitor would break the Monitor's promises.
@@ -223,7 +232,7 @@ func (m *Monitor) pump(now state.Instant) []Action {
 	var out []Action
 	for m.gate.changed {
 		m.gate.changed = false
-		for _, n := range slices.Clone(m.gate.queue) {
+		for _, n := range m.gate.waiting() {
 			out = append(out, m.step(now, n, retryLaunch{})...)
 		}
 	}

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,10 +18,13 @@ type Suspension struct {
 }
 
 // Suspensions returns who has suspended the resource.
-func (r *Resource) Suspensions() []Suspension { return slices.Clone(r.suspensions) }
+func (r *Resource) Suspensions() []Suspension { return append([]Suspension(nil), r.suspensions...) }
 
 func (r *Resource) suspend(ev Suspend) {
-	i := slices.IndexFunc(r.suspensions, func(s Suspension) bool { return s.Owner == ev.Owner })
+	i := len(r.suspensions) - 1
+	for i >= 0 && r.suspensions[i].Owner != ev.Owner {
+		i--
+	}
 	switch {
 	case ev.Owner == "":
 		r.refuse("a suspension needs an owner")
@@ -50,29 +52,35 @@ func (r *Resource) suspend(ev Suspend) {
 
 func (r *Resource) resume(ev Resume) {
 	mine := func(s Suspension) bool { return ev.All || s.Owner == ev.Owner }
-	if !slices.ContainsFunc(r.suspensions, mine) {
+	if !r.endSuspensions(mine, "by "+ev.Owner) {
 		r.refuse("%s is not suspended by %q", r.cfg.Name, ev.Owner)
-		return
 	}
-	r.endSuspensions(mine, "by "+ev.Owner)
 }
 
 // expireSuspensions comes before the event of a step: what happens after an
 // expiry finds the resource resumed.
 func (r *Resource) expireSuspensions() {
-	over := func(s Suspension) bool { return r.now.Boot >= s.Until }
-	if slices.ContainsFunc(r.suspensions, over) {
-		r.endSuspensions(over, "expired")
-	}
+	r.endSuspensions(func(s Suspension) bool { return r.now.Boot >= s.Until }, "expired")
 }
 
-func (r *Resource) endSuspensions(which func(Suspension) bool, why string) {
-	r.suspensions = slices.DeleteFunc(r.suspensions, which)
+// endSuspensions reports whether there was one to end.
+func (r *Resource) endSuspensions(which func(Suspension) bool, why string) bool {
+	var left []Suspension
+	for _, s := range r.suspensions {
+		if !which(s) {
+			left = append(left, s)
+		}
+	}
+	if len(left) == len(r.suspensions) {
+		return false
+	}
+	r.suspensions = left
 	r.dirty = true
 	r.log(WasResumed, "%s", why)
 	if len(r.suspensions) == 0 {
 		r.hist.clear() // what maintenance broke is nobody's failure
 	}
+	return true
 }
 
 func (r *Resource) suspensionExpiry() time.Duration {
@@ -213,7 +221,7 @@ func (r *Resource) newIntent(generation uint64) {
 }
 
 func (r *Resource) parentBad(parent string) {
-	if slices.Contains(r.badParents, parent) {
+	if state.Contains(r.badParents, parent) {
 		return
 	}
 	r.badParents = append(r.badParents, parent)
@@ -225,11 +233,10 @@ func (r *Resource) parentBad(parent string) {
 }
 
 func (r *Resource) parentGood(parent string) {
-	i := slices.Index(r.badParents, parent)
-	if i < 0 {
+	if !state.Contains(r.badParents, parent) {
 		return
 	}
-	r.badParents = slices.Delete(r.badParents, i, i+1)
+	r.badParents = state.Remove(r.badParents, parent)
 	if len(r.badParents) > 0 || r.presence != present || r.phase != watching {
 		return
 	}

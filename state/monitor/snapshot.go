@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"time"
 
@@ -69,9 +68,9 @@ func (r *Resource) Snapshot() ResourceSnapshot {
 	}
 	return ResourceSnapshot{
 		Name: r.cfg.Name, OperatorOff: r.presence == operatorOff, Absent: r.presence == absent,
-		Suspensions: slices.Clone(r.suspensions),
-		Failures:    slices.Clone(r.hist.failures), Restarts: slices.Clone(r.hist.restarts),
-		FlapMarks: slices.Clone(r.flap.marks), Flapping: r.flap.on, Frozen: r.frozen, RestartSince: since,
+		Suspensions: r.Suspensions(), Failures: r.Failures(), Restarts: r.Restarts(),
+		FlapMarks: append([]time.Duration(nil), r.flap.marks...), Flapping: r.flap.on,
+		Frozen: r.frozen, RestartSince: since,
 		InFlight: r.phase == restarting || r.phase == escalating || r.pending != nil, Ended: r.phase == ended,
 		Quiesced: r.quiesced, QuiesceDone: r.escalation.quiesceDone, EscalateKind: r.escalation.kind,
 		Denials: r.escalation.denials, DeniedAt: r.escalation.deniedAt,
@@ -79,7 +78,7 @@ func (r *Resource) Snapshot() ResourceSnapshot {
 		Status: r.health.status, Message: r.health.message, LastFailure: r.health.lastFailure,
 		Decision: r.health.decision, Decided: r.health.decided, Ill: r.health.ill, Bad: r.health.bad,
 		NextThorough: r.probing.nextThorough, GraceUntil: r.probing.graceUntil,
-		OffSign: r.power.offSign, OffWhat: r.power.what, Records: slices.Clone(r.records),
+		OffSign: r.power.offSign, OffWhat: r.power.what, Records: r.Records(0),
 	}
 }
 
@@ -91,21 +90,19 @@ func (r *Resource) Invocation() string { return r.invocation }
 // restore takes over a snapshot of the same boot.
 func (r *Resource) restore(s ResourceSnapshot) {
 	now := r.now.Boot
-	future := func(m Mark) bool { return m.At > now || m.Window > now }
-	r.hist.failures = slices.DeleteFunc(newest(s.Failures), func(f Failure) bool {
-		return future(f.Mark) || f.Weight < 1 || f.Weight > threshold
-	})
-	r.hist.restarts = slices.DeleteFunc(newest(s.Restarts), future)
-	failures, restarts := r.hist.failures, r.hist.restarts
-	sort.SliceStable(failures, func(i, j int) bool { return failures[i].Window < failures[j].Window })
-	sort.SliceStable(restarts, func(i, j int) bool { return restarts[i].Window < restarts[j].Window })
-	r.flap = flap{slices.DeleteFunc(newest(s.FlapMarks), func(t time.Duration) bool { return t > now }), s.Flapping}
+	r.hist = s.history(now)
+	r.flap = flap{on: s.Flapping}
+	for _, t := range s.FlapMarks[max(0, len(s.FlapMarks)-maxHistory):] {
+		if t <= now {
+			r.flap.marks = append(r.flap.marks, t)
+		}
+	}
 	state.Sort(r.flap.marks)
 	r.frozen = min(max(s.Frozen, 0), now)
 	if s.RestartSince != unset { // it lasted at most until now: nothing has aged meanwhile
 		r.frozen += max(now-s.RestartSince, 0)
 	}
-	r.suspensions = slices.Clone(s.Suspensions)
+	r.suspensions = append([]Suspension(nil), s.Suspensions...)
 	r.restorePhase(s)
 	r.escalation.kind, r.escalation.denials = s.EscalateKind, max(s.Denials, 0)
 	r.escalation.deniedAt, r.escalation.quiesceDone = min(s.DeniedAt, now), s.QuiesceDone
@@ -116,8 +113,26 @@ func (r *Resource) restore(s ResourceSnapshot) {
 		decision: s.Decision, decided: s.Decided, ill: s.Ill, bad: s.Bad,
 	}
 	r.power.offSign, r.power.what = min(s.OffSign, now), s.OffWhat
-	r.records = slices.Clone(s.Records[max(0, len(s.Records)-maxRecords):])
+	r.records = append([]Record(nil), s.Records[max(0, len(s.Records)-maxRecords):]...)
 	r.restoreProbing(s)
+}
+
+// history returns F and R without what cannot be by now, in order of time.
+func (s *ResourceSnapshot) history(now time.Duration) history {
+	var h history
+	for _, f := range s.Failures[max(0, len(s.Failures)-maxHistory):] {
+		if f.by(now) && f.Weight >= 1 && f.Weight <= threshold {
+			h.failures = append(h.failures, f)
+		}
+	}
+	for _, m := range s.Restarts[max(0, len(s.Restarts)-maxHistory):] {
+		if m.by(now) {
+			h.restarts = append(h.restarts, m)
+		}
+	}
+	sort.SliceStable(h.failures, func(i, j int) bool { return h.failures[i].Window < h.failures[j].Window })
+	sort.SliceStable(h.restarts, func(i, j int) bool { return h.restarts[i].Window < h.restarts[j].Window })
+	return h
 }
 
 func (r *Resource) restorePhase(s ResourceSnapshot) {
@@ -163,8 +178,6 @@ func (r *Resource) restoreIntent(s ResourceSnapshot, at time.Duration) {
 		r.health.status, r.health.message = StatusOffline, s.Message
 	}
 }
-
-func newest[T any](s []T) []T { return slices.Clone(s[max(0, len(s)-maxHistory):]) }
 
 func (s *Snapshot) validate() error {
 	if s.Version != snapshotVersion {

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -64,7 +63,10 @@ var DurationBounds = [...]time.Duration{
 }
 
 func (c *Counters) observe(elapsed time.Duration) {
-	i, _ := slices.BinarySearch(DurationBounds[:], elapsed)
+	i := 0
+	for i < len(DurationBounds) && elapsed > DurationBounds[i] {
+		i++
+	}
 	c.Duration[i]++
 }
 
@@ -82,14 +84,14 @@ func (r *Resource) Records(n int) []Record {
 	if n <= 0 || n > len(r.records) {
 		n = len(r.records)
 	}
-	return slices.Clone(r.records[len(r.records)-n:])
+	return append([]Record(nil), r.records[len(r.records)-n:]...)
 }
 
 // Failures returns F, oldest first, as of the last step.
-func (r *Resource) Failures() []Failure { return slices.Clone(r.hist.failures) }
+func (r *Resource) Failures() []Failure { return append([]Failure(nil), r.hist.failures...) }
 
 // Restarts returns R, oldest first, as of the last step.
-func (r *Resource) Restarts() []Mark { return slices.Clone(r.hist.restarts) }
+func (r *Resource) Restarts() []Mark { return append([]Mark(nil), r.hist.restarts...) }
 
 // Bad reports whether children must be left alone: their failures are likely
 // this resource's.
@@ -205,8 +207,8 @@ func (r *Resource) record(ev LogEvent) {
 		r.logged = logKey{}
 		r.health.decision, r.health.decided = ev.Decision, true
 	}
-	if len(r.records) >= maxRecords {
-		r.records = slices.Delete(r.records, 0, len(r.records)-maxRecords+1)
+	if n := len(r.records) - maxRecords + 1; n > 0 {
+		r.records = append(r.records[:0], r.records[n:]...)
 	}
 	r.records = append(r.records, Record{
 		At: ev.At.Boot, Decision: ev.Decision, Status: ev.Inputs.Status,

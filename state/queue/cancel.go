@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -42,7 +41,7 @@ func (q *Queue) CanCancel(seq uint64, uid uint32) CancelOutcome {
 		return CancelNoRequest
 	}
 	wanted := r.claimants()
-	mine := slices.Contains(wanted, uid)
+	mine := state.Contains(wanted, uid)
 	switch {
 	case !mine && uid != root:
 		return CancelDenied

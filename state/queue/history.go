@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"slices"
 	"sort"
 	"time"
 
@@ -102,8 +101,8 @@ func (q *Queue) Restore(now state.Instant, req state.Request, extra Restored) {
 		accepted: stampOf(req.Accepted), started: stampOf(req.Started), ended: stampOf(req.Ended),
 	}
 	if req.Cause != "" || len(req.Claims) > 0 || len(req.Superseded) > 0 || req.Expires != 0 || req.OwnerLeft {
-		r.rare = &rare{cause: req.Cause, claims: slices.Clone(req.Claims), superseded: slices.Clone(req.Superseded),
-			expires: int64(req.Expires), ownerLeft: req.OwnerLeft}
+		r.rare = &rare{cause: req.Cause, expires: int64(req.Expires), ownerLeft: req.OwnerLeft,
+			claims: append([]uint32(nil), req.Claims...), superseded: append([]uint64(nil), req.Superseded...)}
 	}
 	if req.Status.Final() {
 		r.aged = int64(now.Boot - extra.Age)

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"slices"
 	"sort"
 	"strconv"
 
@@ -255,8 +254,13 @@ func (q *Queue) sweep() {
 		q.gone--
 	}
 	if q.gone > 16 && q.gone > len(q.order)/4 {
-		q.order = slices.DeleteFunc(q.order, func(r *record) bool { return r.gone })
-		q.gone = 0
+		left := make([]*record, 0, len(q.order))
+		for _, r := range q.order {
+			if !r.gone {
+				left = append(left, r)
+			}
+		}
+		q.order, q.gone = left, 0
 	}
 }
 

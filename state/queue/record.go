@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -107,7 +106,7 @@ func (r *record) claimants() []uint32 {
 
 // claim adds uid to those who want r and reports whether it is new.
 func (r *record) claim(uid uint32) bool {
-	if slices.Contains(r.claimants(), uid) {
+	if state.Contains(r.claimants(), uid) {
 		return false
 	}
 	if uid == r.uid {
@@ -124,7 +123,7 @@ func (r *record) disclaim(uid uint32) {
 		r.more().ownerLeft = true
 		return
 	}
-	r.rare.claims = slices.DeleteFunc(r.rare.claims, func(u uint32) bool { return u == uid })
+	r.rare.claims = state.Remove(r.rare.claims, uid)
 }
 
 // copy returns r in the shared form. It shares no memory with r.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -20,15 +19,16 @@ func Domains(mappings []Mapping) []Domain {
 	var all []Domain
 	for _, m := range mappings {
 		joined := Domain{Hosts: []int{m.Host}, Chassis: []int{m.Chassis}}
-		all = slices.DeleteFunc(all, func(d Domain) bool {
-			touches := slices.Contains(d.Hosts, m.Host) || slices.Contains(d.Chassis, m.Chassis)
-			if touches {
+		var apart []Domain
+		for _, d := range all {
+			if state.Contains(d.Hosts, m.Host) || state.Contains(d.Chassis, m.Chassis) {
 				joined.Hosts = append(joined.Hosts, d.Hosts...)
 				joined.Chassis = append(joined.Chassis, d.Chassis...)
+			} else {
+				apart = append(apart, d)
 			}
-			return touches
-		})
-		all = append(all, joined)
+		}
+		all = append(apart, joined)
 	}
 	for i := range all {
 		all[i].Hosts = ascending(all[i].Hosts)
@@ -41,7 +41,14 @@ func Domains(mappings []Mapping) []Domain {
 	return all
 }
 
+// ascending sorts s and leaves one of each.
 func ascending(s []int) []int {
 	state.Sort(s)
-	return slices.Compact(s)
+	one := s[:1]
+	for _, n := range s[1:] {
+		if n != one[len(one)-1] {
+			one = append(one, n)
+		}
+	}
+	return one
 }

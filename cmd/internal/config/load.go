@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"sort"
 	"strconv"
 	"syscall"
@@ -99,8 +98,10 @@ func (c *Config) check(d *decoder, root *jsonpos.Node) {
 
 // checkDomain reports a key of field that names no domain.
 func (d *decoder) checkDomain(domains []Domain, root *jsonpos.Node, field string, n int, value string) {
-	if slices.ContainsFunc(domains, func(d Domain) bool { return d.Number == n }) {
-		return
+	for i := range domains {
+		if domains[i].Number == n {
+			return
+		}
 	}
 	d.report(offsetOf(root, field), FieldError{
 		Field: fmt.Sprintf("%s.%d", field, n), Value: strconv.Quote(value), Problem: "names no domain of hosts",

@@ -3,11 +3,11 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
@@ -19,6 +19,10 @@ type reader func(d *decoder, field string, n *jsonpos.Node)
 type number interface{ ~int | ~uint32 }
 
 func integer[T number](to *T, least, most int64) reader {
+	return whole(least, most, func(v int64) { *to = T(v) })
+}
+
+func whole(least, most int64, store func(int64)) reader {
 	allowed := fmt.Sprintf("a whole number from %d to %d", least, most)
 	return func(d *decoder, field string, n *jsonpos.Node) {
 		if n.Kind != jsonpos.Number {
@@ -30,7 +34,7 @@ func integer[T number](to *T, least, most int64) reader {
 			d.outOfRange(field, n, allowed)
 			return
 		}
-		*to = T(v)
+		store(v)
 	}
 }
 
@@ -79,74 +83,88 @@ func noting(there *bool, r reader) reader {
 
 // text reads a string through parse, which says whether it is allowed.
 func text[T any](to *T, allowed string, parse func(string) (T, error)) reader {
+	return words(allowed, func(s string) bool {
+		v, err := parse(s)
+		if err == nil {
+			*to = v
+		}
+		return err == nil
+	})
+}
+
+// words reads a string through store, which says whether it is allowed.
+func words(allowed string, store func(string) bool) reader {
 	return func(d *decoder, field string, n *jsonpos.Node) {
 		if n.Kind != jsonpos.String {
 			d.wrongType(field, n, allowed)
-			return
-		}
-		v, err := parse(n.Text)
-		if err != nil {
+		} else if !store(n.Text) {
 			d.outOfRange(field, n, allowed)
-			return
 		}
-		*to = v
 	}
 }
 
 // choice reads one of two words: no stores false, yes stores true.
 func choice(to *bool, no, yes string) reader {
-	return text(to, fmt.Sprintf("%q or %q", no, yes), func(s string) (bool, error) {
-		if s != no && s != yes {
-			return false, errOutOfRange
+	return words(fmt.Sprintf("%q or %q", no, yes), func(s string) bool {
+		if s == no || s == yes {
+			*to = s == yes
 		}
-		return s == yes, nil
+		return s == no || s == yes
 	})
 }
 
 // word reads one of several words and stores its place in the list.
-func word[T ~uint8](to *T, words []string) reader {
-	return text(to, "one of "+strings.Join(words, ", "), func(s string) (T, error) {
-		i := slices.Index(words, s)
-		if i < 0 {
-			return 0, errOutOfRange
+func word[T ~uint8](to *T, all []string) reader {
+	return words("one of "+strings.Join(all, ", "), func(s string) bool {
+		i := state.Index(all, s)
+		if i >= 0 {
+			*to = T(i)
 		}
-		return T(i), nil
+		return i >= 0
 	})
 }
 
 func directory(to *string) reader {
-	return text(to, "an absolute path", func(s string) (string, error) {
+	return words("an absolute path", func(s string) bool {
 		if !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {
-			return "", errOutOfRange
+			return false
 		}
-		return filepath.Clean(s), nil
+		*to = filepath.Clean(s)
+		return true
 	})
 }
 
 func list[T comparable](to *[]T, most int, element func(*T) reader) reader {
 	allowed := fmt.Sprintf("a list of at most %d different elements", most)
 	return func(d *decoder, field string, n *jsonpos.Node) {
-		if n.Kind != jsonpos.Array {
-			d.wrongType(field, n, allowed)
-			return
-		}
-		if len(n.Elems) > most {
-			d.outOfRange(field, n, allowed)
-			return
-		}
 		before, all := len(d.errs), make([]T, 0, len(n.Elems))
-		for i, e := range n.Elems {
+		d.elements(field, n, most, allowed, func(at string, e *jsonpos.Node) (twice bool) {
 			var v T
-			at := fmt.Sprintf("%s[%d]", field, i)
 			failed := len(d.errs)
 			element(&v)(d, at, e)
-			if len(d.errs) == failed && slices.Contains(all, v) {
-				d.fail(at, e, "is there twice", allowed)
-			}
+			twice = len(d.errs) == failed && state.Contains(all, v)
 			all = append(all, v)
-		}
+			return twice
+		})
 		if len(d.errs) == before {
 			*to = all
+		}
+	}
+}
+
+// elements passes those of a list to read, which says whether one like it was
+// there before.
+func (d *decoder) elements(field string, n *jsonpos.Node, most int, allowed string, read func(at string, e *jsonpos.Node) (twice bool)) {
+	switch {
+	case n.Kind != jsonpos.Array:
+		d.wrongType(field, n, allowed)
+	case len(n.Elems) > most:
+		d.outOfRange(field, n, allowed)
+	default:
+		for i, e := range n.Elems {
+			if at := fmt.Sprintf("%s[%d]", field, i); read(at, e) {
+				d.fail(at, e, "is there twice", allowed)
+			}
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -93,9 +92,12 @@ func (p *parser) root(n *jsonpos.Node) {
 		return
 	}
 	for _, m := range p.members(n) {
-		i := slices.IndexFunc(sections, func(s section) bool { return s.key == m.Key })
+		i := 0
+		for i < len(sections) && sections[i].key != m.Key {
+			i++
+		}
 		switch {
-		case i < 0:
+		case i == len(sections):
 			p.warn(m.Offset, "unknown key %q is ignored", m.Key)
 		case m.Value.Kind != sections[i].kind:
 			p.fail(m.Value.Offset, "%s is %s, not %s", m.Key, m.Value.Kind, sections[i].kind)
@@ -169,7 +171,7 @@ func (p *parser) flag(m jsonpos.Member, to *bool) {
 var warmResetSources = []string{PostComplete, PlatformReset, "none"}
 
 func (p *parser) warmResetSource(n *jsonpos.Node) {
-	if n.Kind != jsonpos.String || !slices.Contains(warmResetSources, n.Text) {
+	if n.Kind != jsonpos.String || !state.Contains(warmResetSources, n.Text) {
 		p.fail(n.Offset, "event_configs.WarmResetSource is %s; allowed: %q", n.Source(p.data, 40), warmResetSources)
 		return
 	}

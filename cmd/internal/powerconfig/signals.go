@@ -3,7 +3,6 @@ package powerconfig
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -189,7 +188,7 @@ func word[T ~uint8](e *entry, key string, applies bool, to string, words []strin
 		e.fail(n.Offset, "%s: %s is for %s only", e.where, key, to)
 		return unset
 	}
-	i := slices.Index(words, n.Text)
+	i := state.Index(words, n.Text)
 	if n.Kind != jsonpos.String || i < 0 {
 		e.fail(n.Offset, "%s: %s is %s; allowed: %q", e.where, key, n.Source(e.data, 40), words)
 		return unset
@@ -281,7 +280,7 @@ func (e *entry) regex(n *jsonpos.Node) *Pattern {
 
 func (e *entry) unknownKeys(known []string) {
 	for _, m := range e.members {
-		if !slices.Contains(known, m.Key) {
+		if !state.Contains(known, m.Key) {
 			e.warn(m.Offset, "%s: unknown key %q is ignored", e.where, m.Key)
 		}
 	}

@@ -2,7 +2,6 @@ package powerconfig
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -38,11 +37,19 @@ func powerOKWatchdog(t *Timings) *time.Duration { return &t.PowerOKWatchdog }
 func (p *parser) timings(n *jsonpos.Node) {
 	members := p.members(n)
 	has := func(key string) bool {
-		return slices.ContainsFunc(members, func(m jsonpos.Member) bool { return m.Key == key })
+		for _, m := range members {
+			if m.Key == key {
+				return true
+			}
+		}
+		return false
 	}
 	for _, m := range members {
-		i := slices.IndexFunc(timings, func(t timing) bool { return t.key == m.Key })
-		if i < 0 {
+		i := 0
+		for i < len(timings) && timings[i].key != m.Key {
+			i++
+		}
+		if i == len(timings) {
 			p.warn(m.Offset, "unknown key timing_configs.%s is ignored", m.Key)
 			continue
 		}
