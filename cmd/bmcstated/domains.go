@@ -5,6 +5,7 @@ import (
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/engine"
 	"github.com/bmcstate/bmcstate/state/queue"
@@ -52,7 +53,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 // would be chassis_system0, which is the whole machine: its supply is only set
 // at a boot.
 func (m *machine) slotOf(d config.Domain) int {
-	if m.signals[d.Number][powerconfig.SlotPower] {
+	if m.signals[d.Number][gpio.SlotPower] {
 		return d.Hosts[0]
 	}
 	return 0
@@ -82,7 +83,7 @@ func resets(cfg config.Config, pc *powerconfig.Config) []engine.Output {
 	case pc != nil:
 		return resetsOf(pc)
 	case cfg.Simulate.Board.HpmStbyEn:
-		return []engine.Output{{Signal: powerconfig.HpmStbyEn, On: true}}
+		return []engine.Output{{Signal: gpio.HpmStbyEn, On: true}}
 	default:
 		return nil
 	}
@@ -98,12 +99,12 @@ func options(cfg config.Config, pc *powerconfig.Config) sequence.Options {
 		o.PowerLevel = cfg.Simulate.Board.PowerLevel
 		return o
 	}
-	o.PowerLevel = pc.Signals[powerconfig.PowerOut].Level
+	o.PowerLevel = pc.Signals[gpio.PowerOut].Level
 	o.PowerOn, _ = powerOnOf(pc)
-	_, post := pc.Signals[powerconfig.PostComplete]
-	_, reset := pc.Signals[powerconfig.PlatformReset]
+	_, post := pc.Signals[gpio.PostComplete]
+	_, reset := pc.Signals[gpio.PlatformReset]
 	if o.WarmResetSource = pc.WarmResetSource; o.WarmResetSource == "" && !post && reset {
-		o.WarmResetSource = powerconfig.PlatformReset
+		o.WarmResetSource = gpio.PlatformReset
 	}
 	return o
 }

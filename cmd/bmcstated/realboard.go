@@ -89,7 +89,7 @@ func withoutHalfSIO(pc *powerconfig.Config, log *slog.Logger) {
 	if pc.HasSIO() {
 		return
 	}
-	for _, name := range []string{powerconfig.SioPowerGood, powerconfig.SioOnControl, powerconfig.SIOS5} {
+	for _, name := range []string{gpio.SioPowerGood, gpio.SioOnControl, gpio.SIOS5} {
 		if s, there := pc.Signals[name]; there {
 			log.Warn("a SIO input is ignored: SioPowerGood, SioOnControl and SIOS5 must all be configured", "signal", name, "at", s.At.String())
 			delete(pc.Signals, name)

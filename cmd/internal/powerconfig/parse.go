@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
@@ -168,7 +169,7 @@ func (p *parser) flag(m jsonpos.Member, to *bool) {
 }
 
 // warmResetSources are the inputs that can show a warm reset.
-var warmResetSources = []string{PostComplete, PlatformReset, "none"}
+var warmResetSources = []string{gpio.PostComplete, gpio.PlatformReset, "none"}
 
 func (p *parser) warmResetSource(n *jsonpos.Node) {
 	if n.Kind != jsonpos.String || !state.Contains(warmResetSources, n.Text) {

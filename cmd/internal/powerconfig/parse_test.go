@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/powerconfig"
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
@@ -30,24 +31,24 @@ func TestBoards(t *testing.T) {
 		check    func(*testing.T, powerconfig.Config)
 	}{
 		"default": {12, []string{"gpio_configs[12] has no Name and is ignored"}, func(t *testing.T, c powerconfig.Config) {
-			assert.Equal(t, "PS_PWROK", c.Signals[powerconfig.PowerOk].Line)
-			assert.False(t, c.Signals[powerconfig.PowerOk].ActiveLow)
-			assert.True(t, c.Signals[powerconfig.PowerOut].ActiveLow)
+			assert.Equal(t, "PS_PWROK", c.Signals[gpio.PowerOk].Line)
+			assert.False(t, c.Signals[gpio.PowerOk].ActiveLow)
+			assert.True(t, c.Signals[gpio.PowerOut].ActiveLow)
 			assert.True(t, c.HasSIO())
 			assert.True(t, c.NMIWhenPoweredOff)
 			assert.True(t, c.GracefulSet, "times behind the nameless entry are read")
 		}},
 		"intel-acrp": {11, nil, func(t *testing.T, c powerconfig.Config) {
 			assert.Equal(t, 12*time.Second, c.Timings.SIOWatchdog)
-			assert.Equal(t, "PLTRST_N", c.Signals[powerconfig.PlatformReset].Line)
-			assert.NotContains(t, c.Signals, powerconfig.PostComplete)
+			assert.Equal(t, "PLTRST_N", c.Signals[gpio.PlatformReset].Line)
+			assert.NotContains(t, c.Signals, gpio.PostComplete)
 		}},
 		"intel-jcrp": {13, nil, func(t *testing.T, c powerconfig.Config) {
 			assert.Equal(t, 30*time.Second, c.Timings.ForceOffPulse)
-			assert.Equal(t, "FM_P3V3_SW_ENA", c.Signals[powerconfig.PowerOk].Line)
+			assert.Equal(t, "FM_P3V3_SW_ENA", c.Signals[gpio.PowerOk].Line)
 		}},
 		"ethanolx": {9, nil, func(t *testing.T, c powerconfig.Config) {
-			assert.False(t, c.Signals[powerconfig.PowerOut].ActiveLow)
+			assert.False(t, c.Signals[gpio.PowerOut].ActiveLow)
 			assert.False(t, c.HasSIO())
 		}},
 		"daytonax":           {9, []string{oldWatchdog}, nil},
@@ -63,7 +64,7 @@ func TestBoards(t *testing.T) {
 			assert.Equal(t, &powerconfig.Property{
 				Service: "xyz.openbmc_project.Chassis.Gpios", Path: "/xyz/openbmc_project/chassis/gpios",
 				Interface: "xyz.openbmc_project.Chassis.Gpios", Name: "PGood",
-			}, c.Signals[powerconfig.PowerOk].DBus)
+			}, c.Signals[gpio.PowerOk].DBus)
 		}},
 		"evb-npcm845": {9, nil, nil},
 		"nvl32-obmc": {3, nil, func(t *testing.T, c powerconfig.Config) {
@@ -123,13 +124,13 @@ func TestOwnKeys(t *testing.T) {
 	assert.Equal(t, powerconfig.Signal{
 		Name: "PowerButton", ActiveLow: true, Line: "BTN", Chip: "1e780000.gpio", Offset: -1,
 		Bias: powerconfig.BiasPullUp, Debounce: 5 * time.Millisecond, At: jsonpos.Position{Line: 6, Column: 1},
-	}, c.Signals[powerconfig.PowerButton])
+	}, c.Signals[gpio.PowerButton])
 	assert.Equal(t, powerconfig.Signal{
 		Name: "NMIOut", Output: true, Chip: "sgpio", Offset: 7,
 		Drive: powerconfig.DriveOpenDrain, Idle: powerconfig.IdleHold, At: jsonpos.Position{Line: 8, Column: 1},
-	}, c.Signals[powerconfig.NMIOut])
-	assert.True(t, c.Signals[powerconfig.HpmStbyEn].Level, "keeps its level without being told")
-	assert.False(t, c.Signals[powerconfig.SlotPower].Level)
+	}, c.Signals[gpio.NMIOut])
+	assert.True(t, c.Signals[gpio.HpmStbyEn].Level, "keeps its level without being told")
+	assert.False(t, c.Signals[gpio.SlotPower].Level)
 	assert.False(t, c.NMIWhenPoweredOff)
 	assert.False(t, c.GracefulSet)
 }
@@ -140,7 +141,7 @@ func TestDBusInput(t *testing.T) {
 	c, warnings, err := powerconfig.Parse("f.json", []byte(file(entry, "")))
 	require.NoError(t, err)
 	requireTexts(t, []string{`f.json:6:30: PostComplete: Polarity is ignored for Type "DBUS": true means asserted`}, warnings)
-	s := c.Signals[powerconfig.PostComplete]
+	s := c.Signals[gpio.PostComplete]
 	assert.False(t, s.ActiveLow)
 	for text, want := range map[string]bool{"On": true, "State.Running": true, "xOn": false, "On.": false, "Off": false} {
 		assert.Equal(t, want, s.DBus.Match.Match(text), text)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
@@ -66,7 +67,7 @@ func (p *parser) sequence(n *jsonpos.Node) {
 			continue
 		}
 		a := p.action(where, e)
-		power = power || a.Pulse == PowerOut || a.Set == PowerOut
+		power = power || a.Pulse == gpio.PowerOut || a.Set == gpio.PowerOut
 		p.config.PowerOn = append(p.config.PowerOn, a)
 	}
 	if !power {
@@ -110,7 +111,7 @@ func (p *parser) action(where string, n *jsonpos.Node) (a Action) {
 		p.fail(n.Offset, "%s must have one of set, pulse, await and delay", where)
 	case named && !has(n, "to"), !named && has(n, "to"):
 		p.fail(n.Offset, `%s: "to" belongs to set and await, which need it`, where)
-	case a.Set != "" && has(n, "ms"), a.Await != "" && !has(n, "ms"), a.Pulse != "" && a.Pulse != PowerOut && !has(n, "ms"):
+	case a.Set != "" && has(n, "ms"), a.Await != "" && !has(n, "ms"), a.Pulse != "" && a.Pulse != gpio.PowerOut && !has(n, "ms"):
 		p.fail(n.Offset, `%s: "ms" is the width of a pulse and the deadline of an await`, where)
 	}
 	return a

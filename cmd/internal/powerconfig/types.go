@@ -4,26 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
-)
-
-// Signal names of x86-power-control.
-const (
-	PowerOut      = "PowerOut"
-	ResetOut      = "ResetOut"
-	NMIOut        = "NMIOut"
-	SlotPower     = "SlotPower"
-	HpmStbyEn     = "HpmStbyEn"
-	PowerOk       = "PowerOk"
-	SioPowerGood  = "SioPowerGood"
-	SioOnControl  = "SioOnControl"
-	SIOS5         = "SIOS5"
-	PostComplete  = "PostComplete"
-	PlatformReset = "PlatformReset"
-	PowerButton   = "PowerButton"
-	ResetButton   = "ResetButton"
-	NMIButton     = "NMIButton"
-	IdButton      = "IdButton"
 )
 
 type signalFacts struct {
@@ -35,14 +17,14 @@ type signalFacts struct {
 }
 
 var signals = map[string]signalFacts{
-	PowerOut:     {output: true, mandatory: true},
-	ResetOut:     {output: true, mandatory: true, pulse: true},
-	PowerOk:      {mandatory: true},
-	NMIOut:       {output: true, pulse: true},
-	SlotPower:    {output: true, level: true, reset: ResetOn},
-	HpmStbyEn:    {output: true, level: true, reset: ResetOn},
-	SioPowerGood: {}, SioOnControl: {}, SIOS5: {}, PostComplete: {}, PlatformReset: {},
-	PowerButton: {}, ResetButton: {}, NMIButton: {}, IdButton: {},
+	gpio.PowerOut:     {output: true, mandatory: true},
+	gpio.ResetOut:     {output: true, mandatory: true, pulse: true},
+	gpio.PowerOk:      {mandatory: true},
+	gpio.NMIOut:       {output: true, pulse: true},
+	gpio.SlotPower:    {output: true, level: true, reset: ResetOn},
+	gpio.HpmStbyEn:    {output: true, level: true, reset: ResetOn},
+	gpio.SioPowerGood: {}, gpio.SioOnControl: {}, gpio.SIOS5: {}, gpio.PostComplete: {}, gpio.PlatformReset: {},
+	gpio.PowerButton: {}, gpio.ResetButton: {}, gpio.NMIButton: {}, gpio.IdButton: {},
 }
 
 // Bias is the resistor that an input line asks its controller for.
@@ -149,7 +131,7 @@ type Config struct {
 // HasSIO reports whether all three SIO inputs are configured, without which
 // none is used.
 func (c *Config) HasSIO() bool {
-	for _, n := range []string{SioPowerGood, SioOnControl, SIOS5} {
+	for _, n := range []string{gpio.SioPowerGood, gpio.SioOnControl, gpio.SIOS5} {
 		if _, ok := c.Signals[n]; !ok {
 			return false
 		}
