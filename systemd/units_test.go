@@ -32,8 +32,23 @@ func open(t *testing.T, address string, change ...func(*systemd.Options)) *syste
 		c(&o)
 	}
 	u := systemd.Open(o)
-	t.Cleanup(u.Close)
+	t.Cleanup(func() { returns(t, "Close", u.Close) })
 	return u
+}
+
+// returns fails a test whose call does not return.
+func returns(t *testing.T, what string, call func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		require.FailNow(t, what+" does not return")
+	}
 }
 
 func bed(t *testing.T, change ...func(*systemd.Options)) (*systemdtest.Systemd, *systemd.Units) {
@@ -192,16 +207,21 @@ func TestUnfinishedAndUnreadJobsBlockNothing(t *testing.T) {
 	sd, u := bed(t)
 	u.Watch(hostStart)
 	sd.Script(hostStart, systemdtest.Script{Unfinished: true})
-	_, err := u.Start(within(t), hostStart, systemd.ModeReplace)
-	require.NoError(t, err)
-	for i := range 49 {
-		unit := fmt.Sprintf("w%d.service", i)
-		u.Watch(unit)
-		_, err := u.Start(within(t), unit, systemd.ModeReplace) // result and events left unread
+	start := func(unit string) { // result and events left unread
+		t.Helper()
+		var err error
+		returns(t, "Start of "+unit, func() { _, err = u.Start(within(t), unit, systemd.ModeReplace) })
 		require.NoError(t, err)
 	}
+	start(hostStart)
+	for i := range 49 {
+		unit := fmt.Sprintf("w%d.service", i)
+		returns(t, "Watch of "+unit, func() { u.Watch(unit) })
+		start(unit)
+	}
 	assert.Len(t, sd.Calls("StartUnit"), 50)
-	_, err = u.Read(within(t), worker)
+	var err error
+	returns(t, "Read", func() { _, err = u.Read(within(t), worker) })
 	require.NoError(t, err)
 }
 

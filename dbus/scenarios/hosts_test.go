@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // Four hosts on four chassis in one daemon. Host 2 is number 1 here.
@@ -116,4 +117,64 @@ func (d *daemon) untilQueue(domain, n int) {
 		return d.get(queueName, path, queueName, "Running") == godbus.ObjectPath("/") &&
 			d.get(queueName, path, queueName, "Depth") == uint32(0) && len(d.recordsOf(domain)) == n
 	})
+}
+
+// restoreStagger: whatever lets the restore policies go, the first host comes
+// first. Here the last is let go first.
+func TestRestoreStaggerOfFourHosts(t *testing.T) {
+	statetest.Covers(t, "C17")
+	d := boot(t, `{"settings": "serve", "restoreSettle": "300ms", "restoreStagger": "2s", "simulate": {"count": 4,
+		"timings": {"powerOKWatchdog": "30s", "powerGoodDelay": "20ms", "postDelay": "10ms", "powerPulse": "10ms"}}}`)
+	d.untilSettings()
+	policy := func(h int) godbus.BusObject {
+		return d.conn.Object(settingsName, godbus.ObjectPath(fmt.Sprintf("/xyz/openbmc_project/control/host%d/power_restore_policy", h)))
+	}
+	for h := range 4 {
+		name := fmt.Sprint(hostName, h)
+		require.NoError(t, d.set(name, fmt.Sprintf("/xyz/openbmc_project/state/host%d", h), hostName, "RequestedHostTransition", shorts.Replace("HT.On")))
+		require.Equal(t, "Success", last(d.untilEnded(h, 1)["Status"].Value()))
+	}
+	for h := range 4 { // these are in the journal when they are answered, and so is that the hosts are on
+		require.NoError(t, policy(h).SetProperty(restoreIface+".PowerRestoreDelay", godbus.MakeVariant(uint64(time.Hour.Microseconds()))))
+		require.NoError(t, policy(h).SetProperty(restoreIface+".PowerRestorePolicy", godbus.MakeVariant(policyName("AlwaysOn"))))
+	}
+	lost := d.serveLogging()
+	d.acLoss()
+	for range 4 {
+		require.Contains(t, d.entry(lost), "Blackout") // from here on the policy waits
+	}
+	for h := range 4 {
+		assert.Len(t, d.recordsOf(h), 1, "the delay holds host %d back", h)
+	}
+
+	var set [4]*godbus.Call
+	for h := 3; h >= 0; h-- {
+		set[h] = policy(h).Go(propsIface+".Set", 0, make(chan *godbus.Call, 1), restoreIface, "PowerRestoreDelay", godbus.MakeVariant(uint64(0)))
+	}
+	var seq []uint64
+	for h := range 4 {
+		require.NoError(t, (<-set[h].Done).Err)
+		rec := d.untilEnded(h, 2)
+		assert.Equal(t, "internal.restore", rec["ClientId"].Value(), "host %d", h)
+		assert.Equal(t, "Success", last(rec["Status"].Value()), "host %d", h)
+		seq = append(seq, rec["Sequence"].Value().(uint64))
+	}
+	assert.IsIncreasing(t, seq, "in the order of the hosts")
+}
+
+// untilEnded waits until the n-th request of a domain, whoever made it, has a final
+// status, and returns its record.
+func (d *daemon) untilEnded(domain, n int) (rec map[string]godbus.Variant) {
+	d.t.Helper()
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	defer d.conn.RemoveSignal(signals)
+	d.await(signals, fmt.Sprintf("the end of request %d of domain %d", n, domain), func(*godbus.Signal) bool {
+		all := d.recordsOf(domain)
+		if len(all) < n {
+			return false
+		}
+		rec = all[n-1]
+		return rec["Ended"].Value() != uint64(0)
+	})
+	return rec
 }

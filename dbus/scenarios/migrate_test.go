@@ -74,7 +74,7 @@ func TestMigratedHostIsRestored(t *testing.T) {
 	d.setPolicy("Restore", "None")
 	logged := d.serveLogging()
 	d.start()
-	require.Contains(t, <-logged, "Blackout")
+	require.Contains(t, d.entry(logged), "Blackout")
 	d.untilHost("Running")
 	require.Equal(t, shorts.Replace("RC.PowerPolicyPreviousState"), d.get(hostName, hostPath, hostName, "RestartCause"))
 }

@@ -58,7 +58,7 @@ func TestTargetsS49ExhaustedS51Leave(t *testing.T) {
 	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(0)))
 	d.quiesce()
 	d.untilHost("Quiesced")
-	assert.Equal(t, "xyz.openbmc_project.State.Error.HostQuiesce", <-logged)
+	assert.Equal(t, "xyz.openbmc_project.State.Error.HostQuiesce", d.entry(logged))
 	<-dumped
 	assert.Equal(t, uint32(3), d.attempts())
 	assert.Empty(t, d.sd.Calls("StartUnit"))

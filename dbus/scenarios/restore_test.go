@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/prop"
@@ -120,7 +121,7 @@ func TestPowerCutOnTheDaemon(t *testing.T) {
 			d.untilSettings()
 			once := c.once
 			if c.event == "ac" {
-				require.Contains(t, <-logged, "Blackout")
+				require.Contains(t, d.entry(logged), "Blackout")
 				require.FileExists(t, filepath.Join(d.runDir, "openbmc", "chassis@0-lost-power"))
 				once = "None"
 			}
@@ -153,6 +154,17 @@ func (d *daemon) serveLogging() chan string {
 	_, err := conn.RequestName(loggingName, godbus.NameFlagDoNotQueue)
 	require.NoError(d.t, err)
 	return l.entries
+}
+
+// entry waits for the next entry of the event log.
+func (d *daemon) entry(logged <-chan string) (message string) {
+	d.t.Helper()
+	select {
+	case message = <-logged:
+	case <-time.After(patience):
+		require.FailNow(d.t, "nothing is logged")
+	}
+	return message
 }
 
 // The settings are the settings daemon's where there is one: read, followed and

@@ -20,9 +20,17 @@ func TestTargetsS37BMCReady(t *testing.T) {
 	statetest.Covers(t, "S37", "B26")
 	d := prepareTargets(t, systemdConfig)
 	d.sd.SetActive(multiUser, "inactive")
+	signals := d.subscribe(propsIface, "PropertiesChanged")
 	d.start()
+	d.sd.ForeignStart(hostStart)
+	d.untilHost("TransitioningToRunning") // systemd's news have come
 	assert.Equal(t, shorts.Replace("BS.NotReady"), d.get(bmcName, bmcPath, bmcName, "CurrentBMCState"))
-	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
+	boot := d.sd.Foreign(multiUser, "start")
+	d.sd.SetActive(multiUser, "activating")
+	d.done(powerOn, hostStartMin, hostStart)
+	d.untilHost("Running")
+	assert.Empty(t, values(d.drain(signals, bmcName), "CurrentBMCState"), "not before the job is done")
+	d.sd.Finish(boot, "done")
 	d.untilBMC("Ready")
 	require.NoError(t, d.set(bmcName, bmcPath, bmcName, "CurrentBMCState", shorts.Replace("BS.UpdateInProgress")))
 	d.untilBMC("UpdateInProgress")
@@ -32,6 +40,20 @@ func TestTargetsS37BMCReady(t *testing.T) {
 	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
 	require.NoError(t, d.set(hostName, hostPath, hostName, "RestartCause", shorts.Replace("RC.HostCrash"))) // a round trip
 	assert.Equal(t, shorts.Replace("BS.Quiesced"), d.get(bmcName, bmcPath, bmcName, "CurrentBMCState"))
+}
+
+// S37: nothing is known of a BMC whose systemd does not answer, so it is not Ready;
+// one that was up before the daemon came is Ready without any job.
+func TestTargetsS37ReadyBeforeUs(t *testing.T) {
+	statetest.Covers(t, "S37")
+	d := prepareTargets(t, systemdConfig)
+	d.sd.Leave()
+	d.start()
+	assert.Equal(t, shorts.Replace("BS.NotReady"), d.get(bmcName, bmcPath, bmcName, "CurrentBMCState"))
+	d.sd.Arrive()
+	d.untilBMC("Ready")
+	assert.Zero(t, d.sd.Job(multiUser))
+	assert.Empty(t, d.sd.Calls("StartUnit"))
 }
 
 // S39, C7: the reboot of the BMC.

@@ -162,12 +162,17 @@ func TestPowerOnHours(t *testing.T) {
 	r.crash(true)
 	r.pass(2 * time.Hour)
 	require.Equal(t, uint32(6), hours(r))
+	for range 12 { // each life counts full quarters alone
+		r.pass(16 * time.Minute)
+		r.crash(true)
+	}
+	require.Equal(t, uint32(9), hours(r), "a restart keeps the part of an hour")
 	r.cut()
 	r.pass(time.Hour)
 	r.life.dead = false
 	r.restart(false)
 	r.pass(2 * time.Hour)
-	require.Equal(t, uint32(6), hours(r), "off after the mains were away")
+	require.Equal(t, uint32(9), hours(r), "off after the mains were away")
 	r.setPropOf(state.KindChassis, PropPOHCounter, 100)
 	require.Equal(t, uint32(100), hours(r))
 }
