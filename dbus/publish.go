@@ -136,7 +136,7 @@ func queueChanges(domain int, q state.Queue) []props.Change {
 func (s *Server) PublishHost(index int, h state.Host) {
 	s.publish(state.Object{Kind: state.KindHost, Index: index}, hostChanges(h))
 	if index == 0 {
-		s.hypervisor.follow(h.BootProgress)
+		s.followHypervisor(h)
 	}
 }
 

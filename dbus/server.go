@@ -73,7 +73,7 @@ type Server struct {
 	panels map[int][]panelObject // by host; read-only once made
 
 	settings   settingsServer
-	hypervisor hypervisor
+	hypervisor *props.Object // nil where none is served
 
 	wg      sync.WaitGroup
 	endOnce sync.Once

@@ -140,6 +140,7 @@ type Host struct {
 	OS                 OSState
 	AttemptsLeft       uint32
 	RetryAttempts      uint32
+	Hypervisor         bool // On is asked of the host's hypervisor
 }
 
 // Chassis is everything that one chassis object publishes.

@@ -214,6 +214,11 @@ func TestC13ConfiguredHypervisor(t *testing.T) {
 	assert.Equal(t, "org.freedesktop.DBus.Error.PropertyReadOnly", errorName(d.set(name, path, hostName, "CurrentHostState", shorts.Replace("HS.Off"))))
 	require.NoError(t, request("On"))
 	assert.Equal(t, shorts.Replace("HT.On"), show("RequestedHostTransition"))
+	d.kill()
+	d.start()
+	d.untilHost("Running")
+	assert.Equal(t, shorts.Replace("HT.On"), show("RequestedHostTransition"), "kept over a restart")
+	assert.Equal(t, shorts.Replace("HS.Running"), show("CurrentHostState"))
 
 	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.Unspecified")))
 	require.Eventually(t, func() bool { return show("RequestedHostTransition") == shorts.Replace("HT.Off") }, patience, 5*time.Millisecond)

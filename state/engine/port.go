@@ -156,6 +156,7 @@ const (
 	PropScheduledTime
 	PropScheduledTransition
 	PropRequestedRestartCause // of the private interface
+	PropHypervisorOn          // RequestedHostTransition of a hypervisor, which takes On alone
 
 	// Of the settings objects, where we serve them ourselves.
 	PropRestorePolicy

@@ -100,7 +100,7 @@ func (d *domain) host() state.Host {
 	h := state.Host{
 		Requested: state.HostOff, Current: d.hostState(), RestartCause: s.RestartCause, Allowed: allowedTransitions,
 		BootProgress: s.Progress, BootProgressUpdate: s.ProgressAt, OS: s.OS,
-		AttemptsLeft: s.AttemptsLeft, RetryAttempts: s.Retry,
+		AttemptsLeft: s.AttemptsLeft, RetryAttempts: s.Retry, Hypervisor: s.Hypervisor,
 	}
 	if s.Inherited != 0 {
 		h.Requested = s.Inherited

@@ -28,7 +28,7 @@ func (c *Core) set(ev Set) {
 // it survives the mains.
 var durableProps = [256]bool{
 	PropRestorePolicy: true, PropRestorePolicyOnce: true, PropRestoreDelay: true, PropAutoReboot: true, PropAutoRebootOnce: true,
-	PropScheduledTime: true, PropScheduledTransition: true, PropRetryAttempts: true, PropAttemptsLeft: true,
+	PropScheduledTime: true, PropHypervisorOn: true, PropScheduledTransition: true, PropRetryAttempts: true, PropAttemptsLeft: true,
 }
 
 // answerSets answers writes as soon as what they changed is in the journal.
@@ -71,7 +71,8 @@ func (d *domain) set(ev Set) *Refusal {
 		s.RestartCause, d.values.ownCause = state.RestartCauseWatchdogTimer, true
 		d.controls.requestedCause = state.RestartCauseWatchdogTimer
 	case PropBootProgress:
-		s.Progress, s.ProgressAt = state.BootProgress(ev.Value), d.now().WallMicros()
+		d.values.progress(state.BootProgress(ev.Value))
+		s.ProgressAt = d.now().WallMicros()
 	case PropBootProgressUpdate:
 		s.ProgressAt = ev.Value
 	case PropOSState:
@@ -82,6 +83,8 @@ func (d *domain) set(ev Set) *Refusal {
 		s.Retry, s.AttemptsLeft = uint32(ev.Value), uint32(ev.Value)
 	case PropPOHCounter:
 		s.POH, s.POHRest, d.onSince = uint32(ev.Value), 0, d.boot()
+	case PropHypervisorOn:
+		s.Hypervisor = true
 	case PropScheduledTime:
 		return d.setSchedule(ev.Value)
 	case PropScheduledTransition:

@@ -51,6 +51,8 @@ type saved struct {
 	ScheduleTime uint64             `json:"schedule,omitempty"` // s since the epoch
 	ScheduleOp   state.Operation    `json:"scheduleOp,omitempty"`
 
+	Hypervisor bool `json:"hypervisor,omitempty"` // On is asked of the host's
+
 	Inherited state.Operation `json:"inherited,omitempty"` // RequestedHostTransition of an earlier state manager
 	Exhausted bool            `json:"exhausted,omitempty"` // no attempts were left: quiesced until somebody operates it
 
@@ -164,7 +166,16 @@ func (v *values) noCause() {
 
 // hostGone clears what only a running host has.
 func (v *values) hostGone() {
-	v.saved.Progress, v.saved.OS = state.BootProgressUnspecified, state.OSStateInactive
+	v.progress(state.BootProgressUnspecified)
+	v.saved.OS = state.OSStateInactive
+}
+
+// progress takes how far the host has booted. When it has gone, so has what was
+// asked of its hypervisor (openbmc-state-manager.md §2.11).
+func (v *values) progress(p state.BootProgress) {
+	s := &v.saved
+	s.Hypervisor = s.Hypervisor && (p != state.BootProgressUnspecified || p == s.Progress)
+	s.Progress = p
 }
 
 // osStandby takes POST complete. Found asserted at start it says nothing new:
