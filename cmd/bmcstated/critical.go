@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bmcstate/bmcstate/cmd/internal/aside"
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/dbus/peers"
 	"github.com/bmcstate/bmcstate/state/critical"
@@ -148,7 +149,7 @@ func readKept(path string, to any, log *slog.Logger) {
 		err = jsonpos.Unmarshal(data, to)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		aside := os.Rename(path, path+".unreadable")
-		log.Warn("what an earlier run has kept cannot be read; the file is set aside as *.unreadable", "file", path, "err", err, "rename", aside)
+		to, moved := aside.Move(path)
+		log.Warn("what an earlier run has kept cannot be read; the file is set aside", "file", path, "err", err, "as", to, "rename", moved)
 	}
 }

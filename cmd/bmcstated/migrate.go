@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/bmcstate/bmcstate/cmd/internal/aside"
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/dbus/openbmc"
 	"github.com/bmcstate/bmcstate/state"
@@ -75,8 +76,8 @@ func (l legacy) read(dir string, names []string, take func(*jsonpos.Node) error)
 			l.log.Info("taken over from an earlier state manager", "file", path)
 			return
 		}
-		aside := os.Rename(path, path+".unreadable")
-		l.log.Warn("a file of an earlier state manager cannot be read and is set aside", "file", path, "err", err, "rename", aside)
+		to, moved := aside.Move(path)
+		l.log.Warn("a file of an earlier state manager cannot be read and is set aside", "file", path, "err", err, "as", to, "rename", moved)
 		return
 	}
 }

@@ -120,6 +120,25 @@ func (r *rig) restartWith(note, boot string) []error {
 	return problems
 }
 
+// Each that was set aside stays, and the same one is not kept twice.
+func TestUnusableStoredValuesAreNumbered(t *testing.T) {
+	r := settingsRig(t, false, state.Settings{})
+	r.pass(time.Minute)
+	for _, c := range []struct{ note, name string }{
+		{"{", "values.unreadable"}, {"{", "values.unreadable"}, {"[", "values.unreadable.1"}, {"x", "values.unreadable.2"}, {"[", "values.unreadable.1"},
+	} {
+		problems := r.restartWith(c.note, r.boot())
+		require.Len(t, problems, 1)
+		require.ErrorContains(t, problems[0], `as note "`+c.name+`": `+c.note)
+		r.pass(time.Minute)
+	}
+	picture := history.Fold(r.durable)
+	for name, want := range map[string]string{"": "{", ".1": "[", ".2": "x"} {
+		got, _ := picture.Note(0, asideNote+name)
+		require.Equal(t, want, got, name)
+	}
+}
+
 // In a boot that the journal has not seen, the policy is not held back by a note
 // that cannot be used.
 func TestUnusableStoredValuesInAnotherBoot(t *testing.T) {

@@ -135,9 +135,16 @@ func (d *domain) setAside(text string, why error, bootID string, p *history.Pict
 			d.values.saved.Boot, d.values.saved.OutputsReset = bootID, true
 		}
 	}
-	d.core.record(d, history.Entry{Kind: history.KindNote, Domain: d.cfg.ID, Note: history.Note{Name: asideNote, Text: text}})
+	name := asideNote
+	for i := 1; ; i++ { // what was set aside before stays
+		if old, taken := p.Note(d.cfg.ID, name); !taken || old == text {
+			break
+		}
+		name = asideNote + "." + strconv.Itoa(i)
+	}
+	d.core.record(d, history.Entry{Kind: history.KindNote, Domain: d.cfg.ID, Note: history.Note{Name: name, Text: text}})
 	return fmt.Errorf("stored values of domain %d: %w: attempts, schedule and settings start anew and are to be set again; the old ones stay in the journal, as note %q: %s",
-		d.cfg.ID, why, asideNote, text)
+		d.cfg.ID, why, name, text)
 }
 
 // wasOn reports whether power was on when it was last seen.

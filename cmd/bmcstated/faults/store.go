@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bmcstate/bmcstate/cmd/internal/aside"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 	"github.com/bmcstate/bmcstate/state/monitor"
@@ -52,9 +53,9 @@ func (l *Loop) restore(now state.Instant) {
 		actions, err = l.mon.Restore(now, l.opts.BootID, s)
 	}
 	if err != nil {
-		aside := os.Rename(path, path+".unreadable")
-		l.opts.Log.Warn("the fault monitor starts without its history; the file is set aside as *.unreadable, and wishes of operators (off, suspensions) are to be made again",
-			"file", path, "err", err, "rename", aside)
+		to, moved := aside.Move(path)
+		l.opts.Log.Warn("the fault monitor starts without its history; the file is set aside, and wishes of operators (off, suspensions) are to be made again",
+			"file", path, "err", err, "as", to, "rename", moved)
 		return
 	}
 	l.post(func() { l.carryOut(actions) })
