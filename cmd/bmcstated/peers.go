@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
@@ -101,54 +100,6 @@ func (p *peerWorld) domainOf(chassis int) (id int, ok bool) {
 	return 0, false
 }
 
-// watchHosts lets the firmware's own word count for hosts whose units have not
-// been up since the BMC booted.
-func (p *peerWorld) watchHosts() {
-	boards := map[int]*conditionBoard{}
-	var hosts []int
-	for _, d := range p.m.domains {
-		units, ok := p.m.boards[d.Number].(*unitBoard)
-		if !ok {
-			continue // lines show whether the host runs
-		}
-		b := &conditionBoard{unitBoard: units, marker: filepath.Join(p.markers, "host@"+strconv.Itoa(d.Hosts[0])+"-on")}
-		p.m.boards[d.Number], boards[d.Hosts[0]] = b, b
-		hosts = append(hosts, d.Hosts[0])
-	}
-	if len(hosts) == 0 {
-		return
-	}
-	p.watchers = append(p.watchers, p.link.WatchHosts(hosts, hostsEvery, func(h int, running bool) { boards[h].running.Store(running) }))
-}
-
-// hostsEvery is the pace at which hosts' firmware is asked after: an object that
-// comes late is seen within it.
-const hostsEvery = 5 * time.Second
-
-// conditionBoard is a board of units beside which the host's firmware may say
-// that it runs.
-type conditionBoard struct {
-	*unitBoard
-	running atomic.Bool
-	marker  string
-}
-
-// marked honours the marker of those who find out on their own that the host runs
-// (openbmc-state-manager.md §2.8).
-func (b *conditionBoard) marked() bool {
-	_, err := os.Stat(b.marker)
-	return err == nil
-}
-
-// Read asks the units first. A unit that was up in this boot knows better.
-func (b *conditionBoard) Read(ctx context.Context, settle time.Duration) (state.Levels, bool, error) {
-	l, agreed, err := b.unitBoard.Read(ctx, settle)
-	if l.HostActive == state.LevelOff && l.HostSince == 0 && l.PowerGood == state.LevelOn && (b.running.Load() || b.marked()) {
-		l.HostActive = state.LevelOn
-	}
-	return l, agreed, err
-}
-
 // run ends it all with ctx.
 func (p *peerWorld) run(ctx context.Context) {
 	<-ctx.Done()
@@ -211,7 +162,7 @@ func (p *peerWorld) powerLost(domain int) {
 			continue
 		}
 		for _, c := range d.Chassis {
-			p.mark("chassis@" + strconv.Itoa(c) + "-lost-power")
+			newMarker(p.markers, "chassis@", c, "-lost-power", p.log).make()
 			p.background.Go(func() { p.blackout(c, p.m.targets[domain] != nil) })
 		}
 	}
@@ -254,16 +205,4 @@ func lossError(cause state.RebootCause, line func(string, time.Duration) (high b
 		return prefix + "Regulator"
 	}
 	return prefix + "Blackout"
-}
-
-// mark makes a marker, and the directory of the markers if nobody has made it
-// yet (ibm-openbmc/dev#677).
-func (p *peerWorld) mark(name string) {
-	err := os.MkdirAll(p.markers, 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(p.markers, name), nil, 0o644)
-	}
-	if err != nil {
-		p.log.Warn("a marker for other daemons could not be made", "err", err)
-	}
 }

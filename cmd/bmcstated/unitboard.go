@@ -24,6 +24,7 @@ type unitBoard struct {
 
 	mu   sync.Mutex
 	last state.Level // power by the targets, as last seen while neither was on its way
+	sure bool        // something said how power is: a target that is up, or the power service
 }
 
 var _ engine.Board = (*unitBoard)(nil)
@@ -117,6 +118,9 @@ func (b *unitBoard) sample(ctx context.Context, fresh bool) (state.Levels, error
 	if power.Err == nil {
 		l.PowerGood, l.PowerSince = state.LevelOf(power.Asserted), 0
 	}
+	b.mu.Lock()
+	b.sure = power.Err == nil || err == nil && (units[0].Active == "active" || units[1].Active == "active")
+	b.mu.Unlock()
 	return l, err
 }
 
@@ -167,11 +171,19 @@ func (b *unitBoard) powerOf(on, off systemd.UnitState) state.Level {
 	return b.last
 }
 
+// proven reports whether the last reading of power was more than that nothing
+// says that it is on.
+func (b *unitBoard) proven() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sure
+}
+
 // hostOf says whether the host runs, and since when that is so.
 func hostOf(running, stopped systemd.UnitState) (state.Level, time.Duration) {
 	up := running.Active == "active"
-	if up && stopped.Active == "active" && stopped.StateChangeMonotonic > running.StateChangeMonotonic {
-		return state.LevelOff, stopped.StateChangeMonotonic
+	if stopped.Active == "active" && (!up || stopped.StateChangeMonotonic > running.StateChangeMonotonic) {
+		return state.LevelOff, max(running.StateChangeMonotonic, stopped.StateChangeMonotonic)
 	}
 	return state.LevelOf(up), running.StateChangeMonotonic
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -148,6 +149,79 @@ func TestC16Marker(t *testing.T) {
 	}
 }
 
+// The markers of a BMC that boots under power are made, and go when they are not
+// true any more: units that found one would do nothing (openbmc-state-manager.md
+// §2.8, and 1f2d8f6c of §4.3).
+func TestMarkersOfABootUnderPower(t *testing.T) {
+	statetest.Covers(t, "C16")
+	d := bootedTargets(t, systemdConfig)
+	m := d.bus.StartMapper(t)
+	power := d.servePower(1)
+	const name, path = "xyz.openbmc_project.State.HostCondition.Gpio0", "/xyz/openbmc_project/Gpios/host0"
+	firmware := d.serveObject(name, path, firmwareIface, map[string]any{"CurrentFirmwareCondition": firmwareIface + ".FirmwareCondition.Running"})
+	m.WaitFor(t, name, path, firmwareIface)
+	markers := func() (there []string) {
+		for _, n := range []string{"chassis@0-on", "host@0-on"} {
+			if _, err := os.Stat(filepath.Join(d.runDir, "openbmc", n)); err == nil {
+				there = append(there, n)
+			}
+		}
+		return there
+	}
+	until := func(want ...string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return slices.Equal(markers(), want) }, patience, 5*time.Millisecond, "%v", want)
+	}
+	both := []string{"chassis@0-on", "host@0-on"}
+	d.start()
+	d.untilHost("Running")
+	require.Equal(t, both, markers())
+	d.kill()
+	d.start()
+	d.untilHost("Running")
+	require.Equal(t, both, markers())
+
+	require.NoError(t, d.hset("ForceWarmReboot"))
+	d.started(1)
+	d.done(hostStop)
+	until("chassis@0-on") // power was not touched
+	d.sd.ForeignStart(hostStartMin)
+	d.done(hostForce, powerOn, hostStartMin)
+	d.untilHost("Running")
+	until()
+	require.NoError(t, d.cset("Off"))
+	d.started(2)
+	power.SetMust(powerName, "pgood", int32(0))
+	d.done(hostStop, powerOff)
+	d.untilChassis("Off")
+
+	// Anybody's go when it is certain that power is off.
+	firmware.SetMust(firmwareIface, "CurrentFirmwareCondition", firmwareIface+".FirmwareCondition.Off")
+	d.kill()
+	for _, n := range both {
+		require.NoError(t, os.WriteFile(filepath.Join(d.runDir, "openbmc", n), nil, 0o600))
+	}
+	d.start()
+	until()
+}
+
+// A marker stays while nobody says how power is: whoever does may come later.
+func TestMarkersWaitForPower(t *testing.T) {
+	statetest.Covers(t, "C16")
+	d := bootedTargets(t, systemdConfig)
+	dir := filepath.Join(d.runDir, "openbmc")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "host@0-on"), nil, 0o600))
+	d.start()
+	d.untilChassis("Off")
+	d.servePower(1)
+	d.untilHost("Running")
+	require.FileExists(t, filepath.Join(dir, "chassis@0-on"))
+	d.sd.SetActive(hostStop, "active")
+	d.untilHost("Off")
+	require.NoFileExists(t, filepath.Join(dir, "host@0-on"))
+}
+
 // C12: nothing is started while the BMC is not Ready, or on the passive one of
 // two; Off is never refused, and a refusal leaves nothing behind.
 func TestC12Gates(t *testing.T) {
@@ -203,7 +277,7 @@ func TestC15PowerLost(t *testing.T) {
 			require.Empty(t, logged)
 			continue
 		}
-		require.Equal(t, "xyz.openbmc_project.State.Shutdown.Power.Error.Blackout", <-logged)
+		require.Equal(t, "xyz.openbmc_project.State.Shutdown.Power.Error.Blackout", d.entry(logged))
 		require.Equal(t, []string{start("obmc-chassis-blackout@0.target")}, d.started(1))
 		require.FileExists(t, filepath.Join(d.runDir, "openbmc", "chassis@0-lost-power"))
 		require.GreaterOrEqual(t, d.get(chassisName, chassisPath, chassisName, "LastStateChangeTime"), uint64(before.UnixMilli()))

@@ -61,6 +61,15 @@ const systemdConfig = `{"executor": "systemd", "confirmTimeout": "2s", "reconcil
 
 // prepareTargets returns a daemon that is not started. The host is off.
 func prepareTargets(t *testing.T, config string) *targetsDaemon {
+	d := bootedTargets(t, config)
+	d.sd.SetActive(powerOff, "active")
+	d.sd.SetActive(hostStop, "active")
+	return d
+}
+
+// bootedTargets returns a daemon that is not started, on a BMC that has just
+// booted: no target of a host or chassis has been up.
+func bootedTargets(t *testing.T, config string) *targetsDaemon {
 	d := prepare(t, config)
 	d.args = nil
 	sd := systemdtest.Start(t, d.bus.Address)
@@ -69,8 +78,6 @@ func prepareTargets(t *testing.T, config string) *targetsDaemon {
 		sd.Script(unit, script)
 	}
 	sd.SetActive(multiUser, "active")
-	sd.SetActive(powerOff, "active")
-	sd.SetActive(hostStop, "active")
 	return &targetsDaemon{d, sd}
 }
 
