@@ -56,7 +56,8 @@ func (p *peerWorld) bootNoticed(runDir string) {
 	if _, err := os.Stat(mark); err == nil || p.m.cause != state.RebootCausePinholeReset {
 		return
 	}
-	p.events.Add(peers.Entry{Message: "xyz.openbmc_project.State.PinholeReset", Notice: true})
+	p.events.Add(peers.Entry{Message: "xyz.openbmc_project.State.PinholeReset", Notice: true,
+		Data: map[string]string{peers.EventID: "pinhole-" + p.m.bootID}})
 	keepFile(mark, p.m.bootID, p.log)
 }
 
@@ -176,7 +177,9 @@ func (p *peerWorld) blackout(chassis int, units bool) {
 		line = func(string, time.Duration) (bool, error) { return false, gpio.ErrMissing }
 	}
 	if e := lossError(p.m.cause, line); e != "" {
-		p.events.Add(peers.Entry{Message: e, Critical: true, Data: map[string]string{"CHASSIS_ID": strconv.Itoa(chassis)}})
+		p.events.Add(peers.Entry{Message: e, Critical: true, Data: map[string]string{
+			"CHASSIS_ID": strconv.Itoa(chassis), peers.EventID: "chassis" + strconv.Itoa(chassis) + "-lost-power-" + p.m.bootID,
+		}})
 	}
 	if !units {
 		return

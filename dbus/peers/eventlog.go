@@ -1,8 +1,10 @@
 package peers
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +33,9 @@ type EventLogOptions struct {
 }
 
 // EventLog writes to xyz.openbmc_project.Logging. What it does not take is kept
-// and tried again.
+// and tried again. Each entry has an id of its own in its additional data, so
+// that one whose answer was lost, with the bus or with this daemon, is found in
+// the log and not written twice.
 type EventLog struct {
 	link  *Link
 	opts  EventLogOptions
@@ -44,7 +48,10 @@ type EventLog struct {
 	changed bool // since Keep was called
 }
 
-const logging = "xyz.openbmc_project.Logging"
+const (
+	logging     = "xyz.openbmc_project.Logging"
+	loggingPath = "/xyz/openbmc_project/logging"
+)
 
 // maxEntries bounds what is kept for a log that does not come; the oldest says
 // most.
@@ -73,8 +80,17 @@ func (e *EventLog) Close() {
 	<-e.ended
 }
 
+// EventID is the datum that tells an entry from all others. Whoever may add an
+// entry again after a crash sets it.
+const EventID = "EVENT_ID"
+
 // Add writes an entry. It does not block.
 func (e *EventLog) Add(entry Entry) {
+	data := map[string]string{EventID: strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.Itoa(os.Getpid())}
+	for k, v := range entry.Data {
+		data[k] = v
+	}
+	entry.Data = data
 	e.opts.Log.Warn("event", "error", entry.Message, "data", entry.Data)
 	e.mu.Lock()
 	if len(e.entries) < maxEntries {
@@ -123,8 +139,14 @@ func (e *EventLog) writeFirst() bool {
 	}
 	first := e.entries[0]
 	e.mu.Unlock()
-	if err := e.write(first); err != nil {
-		return false
+	if !e.has(first.Data[EventID]) {
+		if err := e.write(first); err != nil {
+			return false
+		}
+	}
+	if first.Dump {
+		// Whether there is a dump or not, the log says why.
+		_ = e.link.Call("xyz.openbmc_project.Dump.Manager", "/xyz/openbmc_project/dump/bmc", "xyz.openbmc_project.Dump.Create.CreateDump", nil, map[string]godbus.Variant{})
 	}
 	e.mu.Lock()
 	e.entries, e.changed = e.entries[1:], true
@@ -144,12 +166,21 @@ func (e *EventLog) write(entry Entry) error {
 	for k, v := range entry.Data {
 		data[k] = v
 	}
-	if err := e.link.Call(logging, "/xyz/openbmc_project/logging", logging+".Create.Create", nil, entry.Message, level, data); err != nil {
-		return err
+	return e.link.Call(logging, loggingPath, logging+".Create.Create", nil, entry.Message, level, data)
+}
+
+// has reports whether an entry is in the log. One that cannot be looked for is
+// written: rather twice than not at all.
+func (e *EventLog) has(id string) bool {
+	var objects map[godbus.ObjectPath]map[string]map[string]godbus.Variant
+	if id == "" || e.link.Call(logging, loggingPath, "org.freedesktop.DBus.ObjectManager.GetManagedObjects", &objects) != nil {
+		return false
 	}
-	if entry.Dump {
-		// Whether there is a dump or not, the log says why.
-		_ = e.link.Call("xyz.openbmc_project.Dump.Manager", "/xyz/openbmc_project/dump/bmc", "xyz.openbmc_project.Dump.Create.CreateDump", nil, map[string]godbus.Variant{})
+	for _, ifaces := range objects {
+		// An array of KEY=value, and lately a dictionary.
+		if strings.Contains(fmt.Sprint(ifaces[logging+".Entry"]["AdditionalData"].Value()), id) {
+			return true
+		}
 	}
-	return nil
+	return false
 }

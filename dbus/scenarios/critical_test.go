@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,21 +36,86 @@ type logEntry struct {
 	Data           map[string]string
 }
 
-type eventLog struct{ entries chan logEntry }
+type eventLog struct {
+	entries chan logEntry
+	hold    chan struct{} // Create answers when it is closed; nil = at once
+
+	mu   sync.Mutex
+	data [][]string // AdditionalData of each entry
+}
 
 // Create is xyz.openbmc_project.Logging.Create.
-func (l eventLog) Create(message, level string, data map[string]string) (godbus.ObjectPath, *godbus.Error) {
+func (l *eventLog) Create(message, level string, data map[string]string) (godbus.ObjectPath, *godbus.Error) {
+	var all []string
+	for k, v := range data {
+		all = append(all, k+"="+v)
+	}
+	l.mu.Lock()
+	l.data = append(l.data, all)
+	l.mu.Unlock()
 	l.entries <- logEntry{message, level, data}
+	if l.hold != nil {
+		<-l.hold
+	}
 	return "/xyz/openbmc_project/logging/entry/1", nil
 }
 
+// GetManagedObjects is the object manager's.
+func (l *eventLog) GetManagedObjects() (map[godbus.ObjectPath]map[string]map[string]godbus.Variant, *godbus.Error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[godbus.ObjectPath]map[string]map[string]godbus.Variant{}
+	for i, data := range l.data {
+		path := godbus.ObjectPath(fmt.Sprintf("/xyz/openbmc_project/logging/entry/%d", i))
+		all[path] = map[string]map[string]godbus.Variant{loggingName + ".Entry": {"AdditionalData": godbus.MakeVariant(data)}}
+	}
+	return all, nil
+}
+
 func (d *daemon) serveEventLog() chan logEntry {
-	l := eventLog{make(chan logEntry, 100)}
+	l := &eventLog{entries: make(chan logEntry, 100)}
+	d.serveLog(l)
+	return l.entries
+}
+
+func (d *daemon) serveLog(l *eventLog) {
 	conn := d.bus.Connect(d.t)
 	require.NoError(d.t, conn.Export(l, "/xyz/openbmc_project/logging", loggingName+".Create"))
+	require.NoError(d.t, conn.Export(l, "/xyz/openbmc_project/logging", "org.freedesktop.DBus.ObjectManager"))
 	_, err := conn.RequestName(loggingName, godbus.NameFlagDoNotQueue)
 	require.NoError(d.t, err)
-	return l.entries
+}
+
+// A daemon that dies before it is told that its entry was taken does not write it
+// again; the next entry has another id.
+func TestEntryIsWrittenOnce(t *testing.T) {
+	d := monitored(t)
+	log := &eventLog{entries: make(chan logEntry, 100), hold: make(chan struct{})}
+	d.serveLog(log)
+	d.start()
+	d.untilBMC("Ready")
+	fail := func(n int) {
+		t.Helper()
+		require.NoError(t, d.cset("On"))
+		d.started(n)
+		d.job(powerOn, "timeout")
+		status, _ := d.untilRecord()
+		require.Equal(t, "Failed", status)
+		require.Len(t, d.records(), n)
+	}
+	fail(1)
+	first := d.logged(log.entries)
+	d.kill()
+	close(log.hold)
+	d.start()
+	fail(2)
+	second := d.logged(log.entries)
+	assert.Equal(t, first.Message, second.Message)
+	assert.NotEqual(t, first.Data["EVENT_ID"], second.Data["EVENT_ID"], "of the second failure")
+	assert.NotEqual(t, first.Data["_PID"], second.Data["_PID"])
+	spool := filepath.Join(d.runDir, "events.json")
+	require.Eventually(t, func() bool { text, _ := os.ReadFile(spool); return len(text) <= 2 }, patience, 5*time.Millisecond)
+	assert.Empty(t, log.entries)
 }
 
 func (d *daemon) logged(entries chan logEntry) logEntry {
