@@ -394,3 +394,36 @@ func TestFaultMonitorInhibit(t *testing.T) {
 	d.untilFault("host0", "OK")
 	assert.Equal(t, []string{"Reboot Success"}, d.byMonitor())
 }
+
+// An error that blocks power is no failure of the host and no denial, however long
+// it stands: the restart waits for it.
+func TestFaultMonitorWaitsForAnErrorGate(t *testing.T) {
+	const (
+		logging = "xyz.openbmc_project.Logging"
+		block   = "/xyz/openbmc_project/logging/block1"
+		marker  = "xyz.openbmc_project.Logging.ErrorBlocksTransition"
+	)
+	d := prepare(t, watched(hostResource+`, "denialLimit": 1`, ""))
+	mapper := d.bus.StartMapper(t)
+	log := d.startBlocker(logging, block, marker)
+	d.start()
+	d.on()
+	d.untilFault("host0", "OK")
+	log.begin()
+	mapper.WaitFor(t, logging, block, marker)
+	d.untilAnswer(unavailableName, func() error { return d.cset("On") }) // is on already, so nothing but the gate matters
+	attempts := func() any { return d.get(hostName, hostPath, attemptsIface, "AttemptsLeft") }
+	left := attempts()
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	d.stimulate(gpio.Stimulus{Do: gpio.DoDropPower})
+	d.await(signals, "held back", func(*godbus.Signal) bool {
+		return strings.Contains(fmt.Sprint(d.fault("host0", "StatusMessage")), "An error in the event log blocks power")
+	})
+	assert.Equal(t, "POSTPONED", d.fault("host0", "LastDecision"))
+	assert.Empty(t, d.byMonitor())
+	assert.Equal(t, left, attempts())
+	log.end()
+	d.untilHost("Running")
+	d.untilFault("host0", "OK")
+	assert.Equal(t, []string{"Reboot Success"}, d.byMonitor())
+}

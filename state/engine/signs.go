@@ -162,11 +162,14 @@ type follower struct {
 // operator's: it takes over whatever runs.
 func (c *Core) internal(ev Internal) {
 	d := c.domain(ev.Domain)
+	gate := c.gateRefusal(ev.Op)
 	switch {
 	case ev.Op.Class() == state.Emergency || ev.Op.Kind() == state.KindBMC:
 		c.refuse(ev.Follow, invalidArgument("the fault monitor does not ask for %s", ev.Op))
 	case ev.Intent < d.intent:
 		c.emit(replyEffect{ev.Follow, Answer{Status: state.Cancelled}})
+	case gate != nil: // not a word on the host: it is asked again
+		c.refuse(ev.Follow, gate)
 	case ev.Op.Raising() && d.quiesced():
 		c.refuse(ev.Follow, notAllowedText("the host is Quiesced: an operator has to look at it"))
 	case ev.Op.Kind() == state.KindHost && ev.Op.Raising() && d.values.saved.AttemptsLeft == 0:

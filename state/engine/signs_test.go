@@ -198,6 +198,51 @@ func TestInternalRequestIsRefused(t *testing.T) {
 	})
 }
 
+// Every gate stands before the monitor's requests, too. It is told so in a way
+// that is no word on the host, which costs no attempt and leads to no quiesce.
+func TestGatesRefuseInternalRequests(t *testing.T) {
+	strict := func(c *Config) { c.RequireActiveBMC, c.RequireBMCReady, c.BMCUnits = true, true, true }
+	for name, c := range map[string]struct {
+		gate, open Event
+		code       Code
+	}{
+		"firmware update": {Firmware{Updating: true}, Firmware{}, CodeUnavailable},
+		"error":           {ErrorBlock{Blocks: true}, ErrorBlock{}, CodeUnavailable},
+		"passive":         {BMCRole{Passive: true}, BMCRole{}, CodeUnavailable},
+		"not Ready":       {BMCUnits{}, BMCUnits{Ready: true}, CodeBMCNotReady},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, strict)
+			r.step(BMCUnits{Ready: true})
+			r.pass(time.Second)
+			r.write(state.HostOn)
+			r.pass(time.Minute)
+			require.Equal(t, state.HostStateRunning, r.hostState())
+			left, journalled := r.attempts(), len(r.journal)
+			r.step(c.gate)
+			for range 10 {
+				told, refused := r.internal(state.HostReboot, 99)
+				require.NotNil(t, *refused)
+				assert.Equal(t, c.code, (*refused).Code)
+				assert.Empty(t, *told)
+				r.pass(time.Minute)
+			}
+			assert.Equal(t, left, r.attempts())
+			assert.Equal(t, state.HostStateRunning, r.hostState())
+			assert.Len(t, r.journal, journalled)
+			told, _ := r.internal(state.HostOff, 99)
+			r.pass(time.Minute)
+			require.NotEmpty(t, *told, "an escalation that takes power away is no matter of a gate")
+			assert.Equal(t, state.Success, (*told)[len(*told)-1])
+			r.step(c.open)
+			told, _ = r.internal(state.HostReboot, 99)
+			r.pass(time.Minute)
+			require.NotEmpty(t, *told)
+			assert.Equal(t, state.Success, (*told)[len(*told)-1])
+		})
+	}
+}
+
 // An internal request takes an attempt and refills none; the monitor's next one
 // is refused when they are used up.
 func TestInternalRequestsUseAttemptsUp(t *testing.T) {

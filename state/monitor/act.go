@@ -179,7 +179,10 @@ func (r *Resource) restartDone(ev RestartDone) {
 		return
 	}
 	r.counters.restart(ev.Outcome)
-	ran := ev.Outcome != RestartCancelled && ev.Outcome != RestartFull
+	if ev.Outcome != RestartPostponed {
+		r.postponed = ""
+	}
+	ran := ev.Outcome != RestartCancelled && ev.Outcome != RestartPostponed
 	early := r.endRestart(ran)
 	switch ev.Outcome {
 	case RestartOK:
@@ -187,8 +190,8 @@ func (r *Resource) restartDone(ev RestartDone) {
 	case RestartCancelled:
 		r.log(WasCancelled, "restart dropped: a newer intent of an operator")
 		r.set(r.health.status, "restart cancelled by an operator's newer intent")
-	case RestartFull:
-		r.retryFull(DoRestart, o)
+	case RestartPostponed:
+		r.postpone(DoRestart, o, ev.Reason)
 	default:
 		r.dead = ev.Invocation // its death is this failure
 		o.restartFailed, o.detail = true, ev.Reason
@@ -228,10 +231,14 @@ func (r *Resource) restarted(invocation string, early []Died) {
 	}
 }
 
-// retryFull makes d pending again: a full queue says nothing about it.
-func (r *Resource) retryFull(d Decision, o observation) {
-	r.pending = &pending{verb: d, seen: o, due: r.now.Boot + fullRetry, held: "room in the queue"}
-	r.log(QueueFull, "%s tried again in %v", d, fullRetry)
+// postpone makes d pending again: what refuses it for now says nothing about it.
+// It is tried again and again, and logged once for each reason in a row.
+func (r *Resource) postpone(d Decision, o observation, why string) {
+	r.pending = &pending{verb: d, seen: o, due: r.now.Boot + postponedRetry, held: why}
+	if r.postponed != why {
+		r.postponed = why
+		r.log(WasPostponed, "%s tried again every %v: %s", d, postponedRetry, why)
+	}
 	r.showPending()
 }
 

@@ -29,7 +29,7 @@ const (
 	Quiesce                                               // the denial budget is spent
 	WasCancelled                                          // a decision was dropped before it was carried out
 	Held                                                  // waiting for back-off, limit or inhibition
-	QueueFull                                             // will be tried again
+	WasPostponed                                          // will be tried again
 	Recovered                                             // OK after DEGRADED or FAULTED
 	Flapping                                              // too many restarts in the long window
 	FlappingEnded
@@ -50,7 +50,7 @@ var decisionNames = []string{
 	WouldRestart: "WOULD_RESTART", WouldEscalate: "WOULD_ESCALATE",
 	Restarted: "RESTARTED", RestartedByOthers: "RESTARTED_BY_OTHERS",
 	GaveOver: "GAVE_OVER", WasDenied: "DENIED", Quiesce: "QUIESCE", WasCancelled: "CANCELLED",
-	Held: "HELD", QueueFull: "FULL", Recovered: "RECOVERED", Flapping: "FLAPPING",
+	Held: "HELD", WasPostponed: "POSTPONED", Recovered: "RECOVERED", Flapping: "FLAPPING",
 	FlappingEnded: "FLAPPING_ENDED", WentOffline: "OFFLINE", WentOnline: "ONLINE",
 	WasSuspended: "SUSPEND", WasResumed: "RESUME", WasReset: "RESET", Reconfigured: "RECONFIGURED",
 	SlowProbe: "SLOW_PROBE", LateLoop: "LATE_LOOP",

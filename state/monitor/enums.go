@@ -109,12 +109,12 @@ const (
 	RestartFailed                    // stop or start failed
 	RestartStartLimit                // refused by the service manager's own start limit
 	RestartCancelled                 // a newer intent of an operator ended it at launch
-	RestartFull                      // the transition queue had no room
+	RestartPostponed                 // refused for now: no room in the transition queue, or a gate
 )
 
 var restartOutcomeNames = []string{
 	RestartOK: "ok", RestartFailed: "failed", RestartStartLimit: "start limit hit",
-	RestartCancelled: "cancelled", RestartFull: "queue full",
+	RestartCancelled: "cancelled", RestartPostponed: "postponed",
 }
 
 // String returns a short name of the outcome.
@@ -123,15 +123,16 @@ func (o RestartOutcome) String() string { return name(restartOutcomeNames, o, "R
 // Answer is what became of an escalation.
 type Answer uint8
 
-// The answers. A full queue is not a denial (DESIGN.md §5).
+// The answers. A full queue is not a denial (DESIGN.md §5), nor is a gate that is
+// closed for a while, as during a firmware update: both say nothing of the resource.
 const (
 	Accepted  Answer = iota + 1
 	Denied           // refused, or could not be asked
 	Cancelled        // a newer intent of an operator ended it at launch
-	Full             // the transition queue had no room
+	Postponed        // refused for now: no room in the transition queue, or a gate
 )
 
-var answerNames = []string{Accepted: "accepted", Denied: "denied", Cancelled: "cancelled", Full: "queue full"}
+var answerNames = []string{Accepted: "accepted", Denied: "denied", Cancelled: "cancelled", Postponed: "postponed"}
 
 // String returns a short name of the answer.
 func (a Answer) String() string { return name(answerNames, a, "Answer") }

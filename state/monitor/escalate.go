@@ -53,6 +53,9 @@ func (r *Resource) answered(ev EscalationAnswer) {
 	o := r.work.seen
 	r.phase = watching
 	r.scheduleProbes()
+	if ev.Answer != Postponed {
+		r.postponed = ""
+	}
 	switch {
 	case e.kind == EscalateQuiesce:
 		r.quiesceAnswered(ev)
@@ -64,8 +67,8 @@ func (r *Resource) answered(ev EscalationAnswer) {
 		r.set(StatusFaulted, r.gaveOverMessage())
 	case ev.Answer == Denied:
 		r.denied(ev.Reason, o)
-	case ev.Answer == Full:
-		r.retryFull(DoEscalate, o)
+	case ev.Answer == Postponed:
+		r.postpone(DoEscalate, o, ev.Reason)
 	default:
 		r.log(WasCancelled, "escalation dropped: a newer intent of an operator")
 		r.set(StatusFaulted, "escalation cancelled by an operator's newer intent")

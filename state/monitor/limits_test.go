@@ -100,7 +100,7 @@ func TestRemovedResourceFreesItsPlace(t *testing.T) {
 }
 
 func TestRestartThatNeverRanCountsNowhere(t *testing.T) {
-	for _, outcome := range []monitor.RestartOutcome{monitor.RestartCancelled, monitor.RestartFull} {
+	for _, outcome := range []monitor.RestartOutcome{monitor.RestartCancelled, monitor.RestartPostponed} {
 		cfg := base()
 		cfg.Flap = monitor.FlapConfig{Count: 2, Clear: 1, Window: 10 * time.Minute}
 		cfg.Backoff = monitor.Backoff{Min: time.Second, Max: time.Minute, Factor: 10}

@@ -200,8 +200,8 @@ func TestOperatorIntentCancels(t *testing.T) {
 	assert.EqualValues(t, 8, g.restarts[0].Intent)
 }
 
-func TestCancelledOrFullRestartIsNone(t *testing.T) {
-	for _, outcome := range []monitor.RestartOutcome{monitor.RestartCancelled, monitor.RestartFull} {
+func TestCancelledOrPostponedRestartIsNone(t *testing.T) {
+	for _, outcome := range []monitor.RestartOutcome{monitor.RestartCancelled, monitor.RestartPostponed} {
 		t.Run(outcome.String(), func(t *testing.T) {
 			g := newRig(t, base())
 			g.restart = func(n int) monitor.RestartDone {
@@ -216,7 +216,7 @@ func TestCancelledOrFullRestartIsNone(t *testing.T) {
 			assert.Empty(t, g.escalated, "and nothing has failed")
 			g.tick(10)
 			want := 1
-			if outcome == monitor.RestartFull {
+			if outcome == monitor.RestartPostponed {
 				want = 2
 			}
 			assert.Len(t, g.restarts, want)
@@ -227,7 +227,7 @@ func TestCancelledOrFullRestartIsNone(t *testing.T) {
 func TestFullQueueIsNoDenial(t *testing.T) {
 	g := newRig(t, base())
 	g.escalate = func(n int) monitor.EscalationAnswer {
-		return monitor.EscalationAnswer{Answer: []monitor.Answer{monitor.Full, monitor.Full, monitor.Accepted}[n-1]}
+		return monitor.EscalationAnswer{Answer: []monitor.Answer{monitor.Postponed, monitor.Postponed, monitor.Accepted}[n-1]}
 	}
 	g.run("201@0")
 	assert.Zero(t, g.res.View().RefusedEscalations)
@@ -236,6 +236,47 @@ func TestFullQueueIsNoDenial(t *testing.T) {
 	g.tick(20)
 	assert.Len(t, g.escalated, 3)
 	assert.Contains(t, g.res.View().Message, "gave over")
+}
+
+// A firmware update or an error that blocks power may last for hours: what it
+// refuses is tried again and again, costs neither a restart nor a denial, ends in
+// no quiesce, and is logged once.
+func TestClosedGateIsNoDenial(t *testing.T) {
+	const tries = 1000
+	cfg := base()
+	cfg.DenialLimit, cfg.QuiesceTarget = 1, "quiesce.target"
+	for name, script := range map[string]string{"restart": "100@0", "escalation": "201@0"} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, cfg)
+			closed := true
+			g.restart = func(int) monitor.RestartDone {
+				if closed {
+					return monitor.RestartDone{Outcome: monitor.RestartPostponed, Reason: "a firmware update"}
+				}
+				return monitor.RestartDone{Outcome: monitor.RestartOK}
+			}
+			g.escalate = func(int) monitor.EscalationAnswer {
+				if closed {
+					return monitor.EscalationAnswer{Answer: monitor.Postponed, Reason: "a firmware update"}
+				}
+				return monitor.EscalationAnswer{Answer: monitor.Accepted}
+			}
+			g.run(script)
+			for n := range tries {
+				g.tick(float64(10 * (n + 1)))
+			}
+			v := g.res.View()
+			assert.Greater(t, len(g.restarts)+len(g.escalated), tries/2, "tried again and again")
+			assert.Zero(t, v.RefusedEscalations)
+			assert.Zero(t, v.RestartsInInterval)
+			assert.Contains(t, v.Message, "(waiting for a firmware update)")
+			assert.Equal(t, 1, g.count(monitor.WasPostponed))
+			assert.Zero(t, g.count(monitor.Quiesce))
+			closed = false
+			g.tick(10 * (tries + 1))
+			assert.Equal(t, 1, g.count(monitor.Restarted)+g.count(monitor.GaveOver))
+		})
+	}
 }
 
 func TestGoodProbeRecallsAWaitingDecision(t *testing.T) {

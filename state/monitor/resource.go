@@ -15,8 +15,8 @@ const (
 	// loopGap is how late a deadline may be noticed before the loop itself is
 	// to blame (the BMC slept or was starved): it is then given once more.
 	loopGap = 5 * time.Second
-	// fullRetry is the wait after the transition queue had no room.
-	fullRetry = 10 * time.Second
+	// postponedRetry is the wait after a refusal that holds only for now.
+	postponedRetry = 10 * time.Second
 	// maxStep bounds the back-off exponent.
 	maxStep = 64
 )
@@ -79,14 +79,15 @@ type Resource struct {
 	badParents  []string
 	inhibit     string
 
-	health   health
-	step     int           // restarts since stable: exponent of the back-off
-	stable   time.Duration // first good probe since the last failure, or unset
-	counters Counters
-	records  []Record
-	logged   logKey
-	shown    View
-	begun    bool // View has been published
+	health    health
+	step      int           // restarts since stable: exponent of the back-off
+	stable    time.Duration // first good probe since the last failure, or unset
+	counters  Counters
+	records   []Record
+	logged    logKey
+	postponed string // why the last restart or escalation was not made, "" = it was
+	shown     View
+	begun     bool // View has been published
 }
 
 // NewResource returns a resource that is watched from now on. random gives

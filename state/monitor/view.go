@@ -45,7 +45,7 @@ type Counters struct {
 	Stale            uint64 // results, deaths and answers that came too late
 	MonitorErrors    uint64
 	Failures         [causeCount]uint64 // by Cause
-	Restarts         [RestartFull + 1]uint64
+	Restarts         [RestartPostponed + 1]uint64
 	RestartsByOthers uint64
 	Accepted         uint64 // escalations
 	Denied           uint64

@@ -81,8 +81,22 @@ func (l *Loop) transition(ctx context.Context, domain int, op state.Operation, i
 
 func refused(a engine.Answer) bool { return a.Err != nil }
 
-// full reports whether there was only no room: that says nothing of the host.
-func full(r *engine.Refusal) bool { return r.Code == engine.CodeFull || r.Code == engine.CodeBusy }
+// waitsFor says what has to pass before a refused request may be made again, ""
+// if the refusal is a no. What holds only for now says nothing of the host: no
+// room, and a gate (an update of firmware, an error that blocks power, a BMC that
+// is passive or not Ready), however long it stays closed.
+func waitsFor(r *engine.Refusal) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Code == engine.CodeFull || r.Code == engine.CodeBusy:
+		return "room in the queue"
+	case r.Code == engine.CodeUnavailable || r.Code == engine.CodeBMCNotReady:
+		return r.Text
+	default:
+		return ""
+	}
+}
 
 // reasonOf says why a request did not end well.
 func reasonOf(a engine.Answer) string {
@@ -105,8 +119,8 @@ func (l *Loop) restartHost(ctx context.Context, r *Resource, a monitor.Restart) 
 		done.Outcome = monitor.RestartCancelled
 	case err != nil:
 		done.Reason = "the transition did not end in time"
-	case answer.Err != nil && full(answer.Err):
-		done.Outcome = monitor.RestartFull
+	case waitsFor(answer.Err) != "":
+		done.Outcome, done.Reason = monitor.RestartPostponed, waitsFor(answer.Err)
 	case answer.Err != nil:
 	case answer.Status == state.Success || answer.Status == state.Noop:
 		done.Outcome = monitor.RestartOK
@@ -126,8 +140,8 @@ func (l *Loop) request(ctx context.Context, domain int, e monitor.Escalate) (mon
 	switch {
 	case err != nil:
 		return monitor.Denied, "the transition was not launched in time"
-	case answer.Err != nil && full(answer.Err):
-		return monitor.Full, answer.Err.Text
+	case waitsFor(answer.Err) != "":
+		return monitor.Postponed, waitsFor(answer.Err)
 	case answer.Err != nil:
 		return monitor.Denied, answer.Err.Text
 	case answer.Status == state.Cancelled || answer.Status == state.Superseded:

@@ -100,8 +100,10 @@ func TestRestartOfAHost(t *testing.T) {
 		"failed":      {answers(state.Running, state.Failed), monitor.StatusFaulted, monitor.RestartFailed, 1, "Failed: as the test says"},
 		"cancelled":   {answers(state.Cancelled), monitor.StatusDegraded, monitor.RestartCancelled, 0, "cancelled"},
 		"superseded":  {answers(state.Running, state.Superseded), monitor.StatusDegraded, monitor.RestartCancelled, 0, "cancelled"},
-		"no room":     {refuses(engine.CodeFull), monitor.StatusDegraded, monitor.RestartFull, 0, "room in the queue"},
-		"busy":        {refuses(engine.CodeBusy), monitor.StatusDegraded, monitor.RestartFull, 0, "room in the queue"},
+		"no room":     {refuses(engine.CodeFull), monitor.StatusDegraded, monitor.RestartPostponed, 0, "room in the queue"},
+		"busy":        {refuses(engine.CodeBusy), monitor.StatusDegraded, monitor.RestartPostponed, 0, "room in the queue"},
+		"a gate":      {refuses(engine.CodeUnavailable), monitor.StatusDegraded, monitor.RestartPostponed, 0, "waiting for refused by the test"},
+		"not Ready":   {refuses(engine.CodeBMCNotReady), monitor.StatusDegraded, monitor.RestartPostponed, 0, "waiting for refused by the test"},
 		"no attempts": {refuses(engine.CodeNotAllowed), monitor.StatusFaulted, monitor.RestartFailed, 1, "refused by the test"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +162,8 @@ func TestEscalationByTransition(t *testing.T) {
 		"invalid":    {answers(state.Invalid), "transition refused: Invalid", 1},
 		"refused":    {refuses(engine.CodeNotAllowed), "transition refused: refused by the test", 1},
 		"no room":    {refuses(engine.CodeFull), "room in the queue", 0},
+		"a gate":     {refuses(engine.CodeUnavailable), "waiting for refused by the test", 0},
+		"not Ready":  {refuses(engine.CodeBMCNotReady), "waiting for refused by the test", 0},
 		"cancelled":  {answers(state.Cancelled), "escalation cancelled", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
