@@ -175,7 +175,12 @@ func (e *Engine) press(eff pressEffect) {
 	e.Post(controlled{eff.domain, eff.id, err})
 }
 
+// read takes a reading. The readings of a domain follow each other: two at a time
+// might be told in the other order, and what had been would count for what is.
 func (e *Engine) read(eff probeEffect) {
+	turn := e.reads[eff.domain]
+	turn <- struct{}{}
+	defer func() { <-turn }()
 	ctx, cancel := context.WithTimeout(e.ctx, e.core.cfg.Times.Read+eff.settle)
 	defer cancel()
 	levels, agreed, err := e.opts.Boards[eff.domain].Read(ctx, eff.settle)

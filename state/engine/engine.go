@@ -26,6 +26,8 @@ type Engine struct {
 
 	jobs map[uint64]unitJob // by request; the loop's own
 
+	reads map[int]chan struct{} // by domain, filled while a reading is taken: see read
+
 	ctx     context.Context
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -35,6 +37,10 @@ type Engine struct {
 func New(opts Options) (*Engine, error) {
 	e := &Engine{opts: opts, permits: map[uint64]history.NotDurable{}, jobs: map[uint64]unitJob{}, ready: make(chan struct{})}
 	e.inbox.wake = make(chan struct{}, 1)
+	e.reads = make(map[int]chan struct{}, len(opts.Boards))
+	for id := range opts.Boards {
+		e.reads[id] = make(chan struct{}, 1)
+	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	jo := opts.Journal
 	jo.Now = opts.Now

@@ -129,11 +129,12 @@ func (d *domain) restore() {
 	}
 }
 
-// restoreFree reports whether nothing but the stagger holds the policy back. That
-// counts from here: what holds all domains back, as the settings, the supplies or
+// restoreFree reports whether nothing but the stagger holds the policy back, not
+// even a Chassis Off that is not in the journal yet, which refuses what raises.
+// The stagger counts from here: what holds all domains back, as the settings, the supplies or
 // the BMC that is not ready, would otherwise start them all at once.
 func (d *domain) restoreFree(set state.Settings) bool {
-	return d.core.gateRefusal(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set)
+	return d.barrier == 0 && d.core.gateRefusal(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set)
 }
 
 // restoreAt is when the policy's delay is over.

@@ -336,3 +336,27 @@ func TestRestoreCauseComesFirst(t *testing.T) {
 	}
 	require.Equal(t, state.HostOn, r.host[len(r.host)-1].Requested)
 }
+
+// A Chassis Off that went ahead of the journal refuses what raises until it is
+// written. The policy waits for that, and is not lost.
+func TestRestoreWaitsForAPowerOffThatIsNotWritten(t *testing.T) {
+	r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOn}, func(c *Config) { c.Supplies = true })
+	r.crash(false)
+	r.tellSettings()
+	r.step(Supplies{Status: state.PowerStatusGood})
+	r.pass(time.Minute)
+	r.hang = true
+	r.write(state.ChassisOff)
+	r.pass(time.Minute)
+	require.Equal(t, state.PowerStateOff, r.powerState())
+	before := len(r.pulses)
+	r.step(Supplies{Status: state.PowerStatusBrownOut})
+	r.step(Supplies{Status: state.PowerStatusGood})
+	r.pass(time.Minute)
+	require.Len(t, r.pulses, before)
+	r.hang = false
+	r.flush()
+	r.pass(time.Minute)
+	require.Len(t, r.pulses, before+1)
+	require.Equal(t, state.PowerStateOn, r.powerState())
+}
