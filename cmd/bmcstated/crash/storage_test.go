@@ -42,7 +42,7 @@ func TestAHungDisk(t *testing.T) {
 			require.True(t, errors.As(err, &e), "%v", err)
 			require.Equal(t, "xyz.openbmc_project.Common.Error.Unavailable", e.Name)
 			require.Contains(t, e.Text, "storage did not answer; the request may be on disk")
-			require.Greater(t, reads, 100, "reads were answered meanwhile")
+			require.Greater(t, reads, 5, "reads were answered meanwhile: one that waited would have taken all of the time")
 		default:
 			require.Equal(t, "Running", w.published("host0", "CurrentHostState"))
 			continue
@@ -70,7 +70,7 @@ func TestAHungDisk(t *testing.T) {
 		require.Equal(t, state.Interrupted, o.Status)
 	}
 	require.False(t, w.powered())
-	require.Equal(t, "Off", w.published("host0", "CurrentHostState"))
+	w.until("the host is shown off", func() bool { return w.published("host0", "CurrentHostState") == "Off" })
 	_, err = w.client.Submit(ctx, client.Submission{Client: "hung", Request: "4", Op: state.HostOn})
 	require.NoError(t, err)
 	w.until("the host runs", func() bool { return w.published("host0", "CurrentHostState") == "Running" })
@@ -129,17 +129,20 @@ func TestNoEffectWithoutTheJournal(t *testing.T) {
 }
 
 // noEffectWithoutTheJournal hangs the disk while a reboot waits for the guest,
-// so that the press that should follow cannot be journalled.
+// so that the press that should follow cannot be journalled. The guest hangs for
+// as long as that takes.
 func noEffectWithoutTheJournal(t *testing.T, bin string) error {
 	w := newWorld(t, bin, true)
 	w.start(0)
 	w.settleOn(trial{on: true})
+	require.NoError(t, gpio.Stimulate(w.runDir, 0, gpio.Stimulus{Do: gpio.DoFaults, Faults: &gpio.Faults{GuestHangsOnShutdown: true}}))
 	before := len(w.wires())
 	ctx := context.Background()
 	_, err := w.client.Submit(ctx, client.Submission{Client: "t", Request: "1", Op: state.HostReboot})
 	require.NoError(t, err)
 	w.until("the OS was asked", func() bool { return len(w.wires()) >= before+2 })
 	w.hangStorage()
+	require.NoError(t, gpio.Stimulate(w.runDir, 0, gpio.Stimulus{Do: gpio.DoDropPower}))
 	w.until("the request ends, or power comes", func() bool {
 		o, err := w.client.Lookup(ctx, 0, "t", "1")
 		return err == nil && o.Status.Final()
