@@ -307,6 +307,12 @@ func (d *domain) postMoved() {
 	}
 }
 
+// awaitsOthers reports whether a cycle by units has passed through off, and
+// somebody else's unit is to bring power up. Until that does, off is shown.
+func (d *domain) awaitsOthers(on bool) bool {
+	return !on && d.cfg.Targets != nil && d.run.current().AfterPassage
+}
+
 // hostState is what CurrentHostState shows.
 func (d *domain) hostState() state.HostState {
 	if h := d.values.hostHint; h.until != 0 {
@@ -317,7 +323,7 @@ func (d *domain) hostState() state.HostState {
 		return d.values.lastHost
 	}
 	running := d.running()
-	if d.run != nil && d.run.mode != modeUnknown {
+	if d.run != nil && d.run.mode != modeUnknown && !d.awaitsOthers(on) {
 		switch d.run.current().Show {
 		case sequence.ShowStopping, sequence.ShowCutting:
 			if on && d.values.lastHost != state.HostStateOff {
@@ -361,7 +367,7 @@ func (d *domain) powerState() state.PowerState {
 	if !known {
 		return d.values.lastPower
 	}
-	if d.run != nil && d.run.mode != modeUnknown {
+	if d.run != nil && d.run.mode != modeUnknown && !d.awaitsOthers(on) {
 		switch show := d.run.current().Show; {
 		case show == sequence.ShowCutting && on:
 			return state.PowerStateTransitioningToOff

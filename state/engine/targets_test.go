@@ -161,6 +161,27 @@ func TestTargetsRebootTakesItsSecondHalfForItsOwn(t *testing.T) {
 	assert.Equal(t, a.answer.Seq, r.newest().Seq, "nothing was adopted")
 }
 
+// However long the helper takes, off is shown until it begins, and not only when
+// nobody believes in it any more.
+func TestTargetsCycleShowsOff(t *testing.T) {
+	for _, op := range []state.Operation{state.HostReboot, state.ChassisPowerCycle} {
+		r := targetsRunning(t)
+		r.write(op)
+		r.pass(50 * time.Millisecond)
+		r.host, r.chassis = nil, nil
+		r.unitLevels(state.LevelOn, state.LevelOff) // the host goes before its power does
+		r.units(false)
+		r.jobEnds(true, nil)
+		r.pass(5 * time.Second)
+		assert.Equal(t, state.HostStateOff, r.hostState(), op)
+		assert.Equal(t, state.PowerStateOff, r.powerState(), op)
+		r.units(true)
+		r.pass(time.Second)
+		assert.Equal(t, state.HostStateRunning, r.hostState(), op)
+		assert.Equal(t, state.PowerStateOn, r.powerState(), op)
+	}
+}
+
 // A host that goes down and up between two readings shows by its unit's time.
 func TestTargetsPassageBetweenReadings(t *testing.T) {
 	r := targetsRunning(t)
