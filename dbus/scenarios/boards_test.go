@@ -19,7 +19,7 @@ func realBoard(t *testing.T, power string) *daemon {
 	if power != "" {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "power-config-host0.json"), []byte(power), 0o600))
 	}
-	d := prepare(t, fmt.Sprintf(`{"powerConfigDir": %q, "knownTimeout": "1s"}`, dir))
+	d := prepare(t, fmt.Sprintf(`{"powerConfigDir": %q, "knownTimeout": "60s"}`, dir))
 	d.args = nil
 	return d
 }
@@ -33,7 +33,7 @@ const armBoard = `{"gpio_configs": [
 	 "Interface": "xyz.openbmc_project.Chassis.Gpios", "Property": "PGood", "Type": "DBUS"},
 	{"Name": "PostComplete", "DbusName": "xyz.openbmc_project.Chassis.Gpios", "Path": "/xyz/openbmc_project/chassis/gpios",
 	 "Interface": "xyz.openbmc_project.Chassis.Gpios", "Property": "Stage", "Type": "DBUS", "MatchRegex": "Done|Idle"}
-], "timing_configs": {"PsPowerOKWatchdogMs": 500, "DbusGetPropertyRetry": 50}}`
+], "timing_configs": {"PsPowerOKWatchdogMs": 60000, "DbusGetPropertyRetry": 50}}`
 
 func TestBoardWithInputsOnDBus(t *testing.T) {
 	d := realBoard(t, armBoard)
@@ -72,7 +72,7 @@ func TestMissingLineFailsTheRequest(t *testing.T) {
 	_, err = conn.RequestName(gpiosName, godbus.NameFlagDoNotQueue)
 	require.NoError(t, err)
 	d.start()
-	d.untilChassis("Off")
+	d.until(chassisName, chassisPath, chassisName, "CurrentPowerStatus", chassisName+".PowerStatus.Good")
 	require.NoError(t, d.hset("On"))
 	d.idle()
 	var records []map[string]godbus.Variant

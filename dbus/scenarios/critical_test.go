@@ -212,6 +212,6 @@ func TestWrongMonitorFiles(t *testing.T) {
 	d := prepareTargets(t, fmt.Sprintf(`{"executor": "systemd", "monitorServices": [%q, "/nowhere.json"]}`, file))
 	d.start()
 	d.untilBMC("Ready")
-	assert.Contains(t, d.log.String(), file+":1:15: the name of a service is expected")
-	assert.Contains(t, d.log.String(), "/nowhere.json")
+	d.untilLog(file + ":1:15: the name of a service is expected")
+	d.untilLog("/nowhere.json")
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
@@ -16,7 +15,7 @@ import (
 
 // Four hosts on four chassis in one daemon. Host 2 is number 1 here.
 const fourHosts = `{"gracefulTimeout": "10m", "depthLimit": 200, "share": 200, "connShare": 200,
-	"simulate": {"count": 4, "timings": {"powerGoodDelay": "20ms", "postDelay": "10ms", "guestShutdown": "20ms", "powerPulse": "10ms", "powerCycle": "10ms"}}}`
+	"simulate": {"count": 4, "timings": {"powerGoodDelay": "20ms", "postDelay": "10ms", "guestShutdown": "20ms", "powerPulse": "10ms", "powerCycle": "10ms", "overrideHold": "2s"}}}`
 
 // load is what one client asks of each host, and of its chassis, again and again.
 var load = []string{"Host.On", "Host.Reboot", "Host.Off", "Chassis.On", "Chassis.PowerCycle", "Chassis.Off"}
@@ -40,10 +39,10 @@ func TestStuckHostDelaysNobody(t *testing.T) {
 		full := "xyz.openbmc_project.State." + strings.Replace(op, ".", ".Transition.", 1)
 		queue := conn.Object(queueName, godbus.ObjectPath(fmt.Sprintf("/xyz/openbmc_project/state/queue%d", host)))
 		var err error
-		require.Eventually(t, func() bool {
+		d.eventually("the disk", func() bool {
 			err = queue.Call(queueName+".Submit", 0, fmt.Sprintf("load%d", host), id, full, map[string]godbus.Variant{}).Store(&status, &path, &repeated)
 			return err == nil || !strings.Contains(err.Error(), "must be written first") // a slow disk owes a power off
-		}, patience, 20*time.Millisecond)
+		})
 		require.NoError(t, err)
 	}
 	submit(d.conn, stuck, "on", "Host.On")
@@ -111,9 +110,7 @@ func (d *daemon) recordsOf(domain int) []map[string]godbus.Variant {
 func (d *daemon) untilQueue(domain, n int) {
 	d.t.Helper()
 	path := fmt.Sprintf("/xyz/openbmc_project/state/queue%d", domain)
-	signals := d.subscribe(propsIface, "PropertiesChanged")
-	defer d.conn.RemoveSignal(signals)
-	d.await(signals, "the queue's rest", func(*godbus.Signal) bool {
+	d.eventually("the queue's rest", func() bool {
 		return d.get(queueName, path, queueName, "Running") == godbus.ObjectPath("/") &&
 			d.get(queueName, path, queueName, "Depth") == uint32(0) && len(d.recordsOf(domain)) == n
 	})

@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,7 +83,7 @@ func TestSlotPowerObject(t *testing.T) {
 	d.until(name, path, chassisName, "CurrentPowerState", "PS.Off")
 	require.Error(t, set("PowerCycle"))
 	// The power off may be ahead of the journal for a moment.
-	require.Eventually(t, func() bool { return set("On") == nil }, patience, 20*time.Millisecond)
+	d.eventually("the record", func() bool { return set("On") == nil })
 	d.until(name, path, chassisName, "CurrentPowerState", "PS.On")
 	_, err := d.conn.Object(chassisName, "/xyz/openbmc_project/state/chassis_system0").GetProperty(chassisName + ".CurrentPowerState")
 	require.Error(t, err, "that would be the whole machine")
@@ -95,9 +94,7 @@ func TestChassisSystemIsAllChassis(t *testing.T) {
 	statetest.Covers(t, "C25")
 	d := boot(t, `{"chassisSystem": "aggregate", "simulate": {"count": 2}}`)
 	const path = "/xyz/openbmc_project/state/chassis_system0"
-	set := func(v string) error {
-		return d.set(chassisName, path, chassisName, "RequestedPowerTransition", shorts.Replace("CT."+v))
-	}
+	set := func(v string) error { return d.request(chassisName, path, "RequestedPowerTransition", "CT."+v) }
 	both := func(state string) {
 		d.untilChassis(state)
 		d.until(chassisName+"1", "/xyz/openbmc_project/state/chassis1", chassisName, "CurrentPowerState", "PS."+state)

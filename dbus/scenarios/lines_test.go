@@ -3,13 +3,14 @@ package scenarios
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
-	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/systemd/systemdtest"
 )
 
@@ -18,7 +19,7 @@ const (
 	linesOff = "bmcstate-lines-off@0.service"
 )
 
-const linesConfig = `{"executor": "gpio-targets", "knownTimeout": "5s", "offGuard": "30s"}`
+const linesConfig = `{"executor": "gpio-targets", "knownTimeout": "60s", "offGuard": "10m"}`
 
 // bootLines is a daemon whose targets have it drive a virtual chassis. The test
 // is the unit that asks for it.
@@ -131,16 +132,20 @@ func TestLineTargetsForeignJob(t *testing.T) {
 
 // The daemon is killed while the lines are driven; the unit asks again.
 func TestLineTargetsKilled(t *testing.T) {
-	d := bootLines(t, `{"executor": "gpio-targets", "simulate": {"timings": {"powerPulse": "200ms", "powerGoodDelay": "3s", "powerOKWatchdog": "20s"}}}`)
+	d := bootLines(t, linesConfig)
+	d.stimulate(gpio.Stimulus{Do: gpio.DoFaults, Faults: &gpio.Faults{NeverPowerGood: true}})
 	require.NoError(t, d.cset("On"))
 	d.started(1)
 	lost := d.conn.Object(queueName, queuePath).Go(queueName+".DriveLines", 0, nil, "on")
-	pressed := func() bool { marks, _ := os.ReadDir(filepath.Join(d.runDir, "pulses")); return len(marks) > 0 }
-	require.Eventually(t, pressed, patience, 5*time.Millisecond)
-	require.Eventually(t, func() bool { return !pressed() }, patience, 5*time.Millisecond)
+	d.eventually("the press and its end", func() bool {
+		marks, err := os.ReadDir(filepath.Join(d.runDir, "pulses"))
+		return err == nil && len(marks) == 0 && slices.Equal(d.powerOut(), []bool{true, false})
+	})
 	require.NoError(t, d.cmd.Process.Kill())
 	d.waitExit()
 	require.Error(t, (<-lost.Done).Err)
+	d.stimulate(gpio.Stimulus{Do: gpio.DoFaults})
+	d.stimulate(gpio.Stimulus{Do: gpio.DoWake}) // what the press leads to
 	d.start()
 	d.on()
 	d.untilChassis("On")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
@@ -36,7 +37,9 @@ func TestC27Migration(t *testing.T) {
 			for file, text := range files {
 				require.NoError(t, os.WriteFile(filepath.Join(psm, file), []byte(text), 0o600))
 			}
-			d := boot(t, fmt.Sprintf(`{"phosphorDir": %q, "settings": "serve", "restoreSettle": "300ms", "simulate": {"startOn": true}}`, psm))
+			d := prepare(t, fmt.Sprintf(`{"phosphorDir": %q, "settings": "serve", "restoreSettle": "300ms"}`, psm))
+			d.hostIsUp()
+			d.start()
 			d.untilHost("Running")
 			check := func() {
 				t.Helper()
@@ -60,6 +63,17 @@ func TestC27Migration(t *testing.T) {
 			require.Equal(t, uint32(2), d.get(hostName, hostPath, attemptsIface, "RetryAttempts"), "read once")
 		})
 	}
+}
+
+// hostIsUp brings the virtual host up, to the end of its POST, before there is a
+// daemon that sees it happen.
+func (d *daemon) hostIsUp() {
+	cfg := gpio.DefaultVirtual()
+	cfg.StartOn = true
+	board, err := gpio.OpenVirtual(gpio.VirtualOptions{RunDir: d.runDir, Config: cfg})
+	require.NoError(d.t, err)
+	d.eventually("POST", func() bool { return wires(d.t, d)[gpio.PostComplete] })
+	require.NoError(d.t, board.Close())
 }
 
 // A host that x86-power-control has last seen on, or phosphor-state-manager was

@@ -188,13 +188,13 @@ func (d *daemon) walk(name, path string) []string {
 func TestASecondDaemonGivesUpAndTheFirstKeepsItsNames(t *testing.T) {
 	statetest.Covers(t, "B38")
 	d := boot(t, "")
-	second := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: t.TempDir(), runDir: t.TempDir(), args: []string{"--simulate"}}
+	second := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: t.TempDir(), runDir: memoryDir(t), args: []string{"--simulate"}}
 	second.launch()
 	require.NotZero(t, second.waitExit())
 	require.Contains(t, second.log.String(), bmcName)
 	require.Equal(t, shorts.Replace("HS.Off"), d.host())
 
-	same := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: d.stateDir, runDir: t.TempDir(), args: []string{"--simulate"}}
+	same := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: d.stateDir, runDir: memoryDir(t), args: []string{"--simulate"}}
 	same.launch()
 	require.NotZero(t, same.waitExit())
 	require.Contains(t, same.log.String(), d.stateDir, "the log names the directory that is in use")

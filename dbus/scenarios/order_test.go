@@ -13,11 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/dbus/dbustest"
+	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // wide lets one client have thousands of requests waiting.
 const wide = `{"depthLimit": 10000, "share": 10000, "connShare": 10000, "historyMax": 20000}`
+
+// crowded is wide with a board whose button takes a press for a hold only after a
+// time that a crowd of clients cannot stretch it to.
+const crowded = `{"depthLimit": 10000, "share": 10000, "connShare": 10000, "historyMax": 20000, "simulate": {"timings": {"overrideHold": "9s"}}}`
 
 // history returns the queue's records from a sequence on.
 func (d *daemon) history(after uint64) []map[string]godbus.Variant {
@@ -66,9 +71,14 @@ func TestPipelinedWritesKeepTheirOrder(t *testing.T) {
 // while the daemon comes up; it is built with the race detector.
 func TestFiftyClientsDuringStart(t *testing.T) {
 	statetest.Covers(t, "B45")
-	d := prepare(t, wide)
+	d := prepare(t, crowded)
 	var clients sync.WaitGroup
 	stop := make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		clients.Wait()
+	})
+	defer end()
 	for i := range 50 {
 		conn := d.bus.Connect(t)
 		clients.Go(func() {
@@ -97,18 +107,21 @@ func TestFiftyClientsDuringStart(t *testing.T) {
 	d.start()
 	require.NoError(t, d.hset("On"))
 	d.untilHost("Running")
-	close(stop)
-	clients.Wait()
+	end()
 	require.Zero(t, d.stop())
 }
 
 // TestABadClientDisturbsNobody: one that never reads, one that floods with
 // refused writes, one that goes away in the middle of a call.
 func TestABadClientDisturbsNobody(t *testing.T) {
-	// The virtual board shares the machine with the flood: give it time.
-	d := boot(t, `{"simulate": {"timings": {"powerOKWatchdog": "60s"}}}`)
+	d := boot(t, crowded)
 	stop := make(chan struct{})
 	var bad sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		close(stop)
+		bad.Wait()
+	})
+	defer end()
 	flood := d.bus.Connect(t)
 	bad.Go(func() {
 		for n := 0; ; n++ {
@@ -147,14 +160,14 @@ func TestABadClientDisturbsNobody(t *testing.T) {
 		d.untilHost("Off")
 		d.idle()
 	}
-	close(stop)
-	bad.Wait()
+	end()
 	require.Equal(t, uint64(6), d.launches())
 }
 
 // TestSubmitRepeatsAnswerTheStoredStatus uses busctl alone, as an operator does.
 func TestSubmitRepeatsAnswerTheStoredStatus(t *testing.T) {
-	d := boot(t, `{"simulate": {"timings": {"powerGoodDelay": "3s", "powerOKWatchdog": "30s"}}}`)
+	d := boot(t, "")
+	d.stimulate(gpio.Stimulus{Do: gpio.DoFaults, Faults: &gpio.Faults{NeverPowerGood: true}})
 	submit := func(request, transition string) string {
 		return d.bus.Busctl(t, "call", queueName, queuePath, queueName, "Submit", "sssa{sv}", "test-1", request, shorts.Replace(transition), "0")
 	}
@@ -169,6 +182,8 @@ func TestSubmitRepeatsAnswerTheStoredStatus(t *testing.T) {
 	check("b", "HT.Off", "Pending", false)
 	check("b", "HT.Off", "Pending", true)
 	require.Equal(t, uint64(1), d.launches())
+	d.stimulate(gpio.Stimulus{Do: gpio.DoFaults})
+	d.stimulate(gpio.Stimulus{Do: gpio.DoWake}) // what the press leads to
 	d.untilHost("Running")
 	d.untilHost("Off")
 	d.idle()

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"testing"
 
-	godbus "github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/prop"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,9 +27,8 @@ const (
 // one connection per service.
 func TestNamesOfXPCAreOwned(t *testing.T) {
 	d := prepare(t, "")
-	signals := d.subscribe("org.freedesktop.DBus", "NameOwnerChanged")
 	d.start()
-	d.await(signals, "the last name", func(*godbus.Signal) bool { return d.owned(osName + "0") })
+	d.untilOwner("the last name", func() bool { return d.owned(osName + "0") })
 	owners := map[string]string{}
 	for _, name := range []string{hostName, chassisName, osName, buttonsName, nmiName, causeName} {
 		var bare, numbered string
@@ -69,10 +67,9 @@ func TestMaskedPressIsShownOnly(t *testing.T) {
 	d := boot(t, "")
 	d.untilChassis("Off")
 	require.NoError(t, d.set(buttonsName, powerButton, buttonsName, "ButtonMasked", true))
-	signals := d.subscribe(propsIface, "PropertiesChanged")
 	for _, down := range []bool{true, false} {
 		require.NoError(t, gpio.Stimulate(d.runDir, 0, gpio.Stimulus{Do: gpio.DoWire, Signal: gpio.PowerButton, Asserted: down}))
-		d.await(signals, "the button", func(*godbus.Signal) bool {
+		d.untilChanged("the button", func() bool {
 			return d.get(buttonsName, powerButton, buttonsName, "ButtonPressed") == down
 		})
 	}
@@ -136,8 +133,7 @@ func TestNMISourceOfTheSettings(t *testing.T) {
 	d.until(settingsName, nmiSourcePath, nmiSourceIface, "BMCSource", nmiSourceIface+".BMCSourceSignal.None")
 	enabled := func(want bool) {
 		t.Helper()
-		signals := d.subscribe(propsIface, "PropertiesChanged")
-		d.await(signals, "Enabled", func(*godbus.Signal) bool {
+		d.untilChanged("Enabled", func() bool {
 			return d.get(settingsName, nmiSourcePath, nmiSourceIface, "Enabled") == want
 		})
 	}

@@ -44,7 +44,7 @@ func TestS22On(t *testing.T) {
 	d.untilHost("Running")
 	d.untilChassis("On")
 	d.idle()
-	all := d.drain(signals, hostName)
+	all := d.drain(signals)
 	require.Equal(t, expand("HS.TransitioningToRunning", "HS.Running"), statesOf(all, "CurrentHostState"))
 	require.Equal(t, expand("PS.TransitioningToOn", "PS.On"), statesOf(all, "CurrentPowerState"))
 	require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
@@ -62,7 +62,7 @@ func TestS23SoftOff(t *testing.T) {
 	require.NoError(t, d.hset("Off"))
 	d.untilHost("Off")
 	d.idle()
-	all := d.drain(signals, hostName)
+	all := d.drain(signals)
 	require.Equal(t, expand("HS.TransitioningToOff", "HS.Off"), statesOf(all, "CurrentHostState"))
 	require.Equal(t, shorts.Replace("PG.Unspecified"), d.get(hostName, hostPath, progressIface, "BootProgress"))
 	require.Equal(t, shorts.Replace("OSS.Inactive"), d.get(hostName, hostPath, osIface, "OperatingSystemState"))
@@ -99,7 +99,7 @@ func TestS25RebootKeepsRequest(t *testing.T) {
 	d.untilHost("Running")
 	d.idle()
 	require.Equal(t, expand("HS.TransitioningToOff", "HS.Off", "HS.TransitioningToRunning", "HS.Running"),
-		statesOf(d.drain(signals, hostName), "CurrentHostState"))
+		statesOf(d.drain(signals), "CurrentHostState"))
 	require.Equal(t, shorts.Replace("HT.Reboot"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
 	require.Equal(t, uint64(2), d.launches())
 }
@@ -113,7 +113,7 @@ func TestS27PowerCycle(t *testing.T) {
 	d.untilChassis("Off")
 	d.untilChassis("On")
 	d.idle()
-	states := statesOf(d.drain(signals, chassisName), "CurrentPowerState")
+	states := statesOf(d.drain(signals), "CurrentPowerState")
 	require.Equal(t, expand("PS.TransitioningToOff", "PS.Off", "PS.TransitioningToOn", "PS.On"), states)
 	require.Equal(t, shorts.Replace("CT.PowerCycle"), d.get(chassisName, chassisPath, chassisName, "RequestedPowerTransition"))
 
@@ -154,14 +154,29 @@ func TestLastStateChangeTimeMovesWithThePowerOnly(t *testing.T) {
 	require.Greater(t, when(), on)
 }
 
+// scheduled arms the schedule for a time that does not come during a test.
+func (d *daemon) scheduled(at time.Time) {
+	d.t.Helper()
+	due := uint64(at.Unix())
+	require.NoError(d.t, d.set(schedName, schedPath, schedName, "ScheduledTime", due))
+	require.Equal(d.t, due, d.get(schedName, schedPath, schedName, "ScheduledTime"))
+}
+
+// scheduleSoon arms it for as soon as this machine can say so before it is past.
+func (d *daemon) scheduleSoon() {
+	d.t.Helper()
+	d.eventually("the schedule", func() bool {
+		return d.set(schedName, schedPath, schedName, "ScheduledTime", uint64(time.Now().Add(time.Second).Unix())) == nil
+	})
+}
+
 func TestScheduleFiresOnce(t *testing.T) {
 	statetest.Covers(t, "S57")
 	d := boot(t, "")
+	d.scheduled(time.Now().Add(time.Hour))
 	past := uint64(time.Now().Add(-10 * time.Second).Unix())
 	require.Equal(t, "xyz.openbmc_project.ScheduledTime.Error.InvalidTime", errorName(d.set(schedName, schedPath, schedName, "ScheduledTime", past)))
-	due := uint64(time.Now().Add(2 * time.Second).Unix())
-	require.NoError(t, d.set(schedName, schedPath, schedName, "ScheduledTime", due))
-	require.Equal(t, due, d.get(schedName, schedPath, schedName, "ScheduledTime"))
+	d.scheduleSoon()
 	d.untilHost("Running")
 	require.Equal(t, uint64(0), d.get(schedName, schedPath, schedName, "ScheduledTime"))
 	require.Equal(t, shorts.Replace("RC.ScheduledPowerOn"), d.get(hostName, hostPath, hostName, "RestartCause"))

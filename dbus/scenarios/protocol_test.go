@@ -52,7 +52,7 @@ func TestS14BadEnum(t *testing.T) {
 	require.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
 	require.Equal(t, uint32(3), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
 	require.Zero(t, d.launches())
-	require.Empty(t, d.drain(signals, hostName))
+	require.Empty(t, d.drain(signals))
 }
 
 func TestWrongType(t *testing.T) {
@@ -109,7 +109,7 @@ func TestS18SignalShape(t *testing.T) {
 	d.untilHost("Running")
 	d.idle()
 	var requested []change
-	for _, c := range d.drain(signals, hostName) {
+	for _, c := range d.drain(signals) {
 		require.Zero(t, c.invalidated)
 		if c.prop == "RequestedHostTransition" {
 			requested = append(requested, c)
@@ -126,7 +126,7 @@ func TestOneSignalPerRealChange(t *testing.T) {
 		require.NoError(t, d.set(hostName, hostPath, hostName, "RestartCause", shorts.Replace("RC.PowerButton")))
 	}
 	var got []change
-	for _, c := range d.drain(signals, hostName) {
+	for _, c := range d.drain(signals) {
 		if c.path == hostPath { // x86-power-control's interface shows it too
 			got = append(got, c)
 		}
@@ -165,7 +165,7 @@ func TestS31HintsOfUnitFiles(t *testing.T) {
 	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.set(hostName, hostPath, hostName, "CurrentHostState", shorts.Replace("HS.TransitioningToOff")))
 	require.Equal(t, shorts.Replace("HS.TransitioningToOff"), d.host())
-	require.Equal(t, []change{{hostPath, hostName, "CurrentHostState", shorts.Replace("HS.TransitioningToOff"), 0}}, d.drain(signals, hostName))
+	require.Equal(t, []change{{hostPath, hostName, "CurrentHostState", shorts.Replace("HS.TransitioningToOff"), 0}}, d.drain(signals))
 	for _, v := range []string{"PS.TransitioningToOn", "PS.TransitioningToOff"} {
 		require.NoError(t, d.set(chassisName, chassisPath, chassisName, "CurrentPowerState", shorts.Replace(v)))
 		require.Equal(t, shorts.Replace(v), d.chassis())

@@ -15,7 +15,7 @@ const (
 	hostDiagnostic = "obmc-host-diagnostic-mode@0.target"
 )
 
-const quiesceConfig = `{"executor": "systemd", "confirmTimeout": "2s", "reconcileTimeout": "1s", "knownTimeout": "5s", "settings": "serve"}`
+const quiesceConfig = `{"executor": "systemd", "confirmTimeout": "60s", "reconcileTimeout": "60s", "knownTimeout": "60s", "commitTimeout": "60s", "settings": "serve"}`
 
 // policied is a running host whose settings are kept by the daemon, and the event
 // log's entries.
@@ -47,7 +47,7 @@ func TestTargetsS48AutoReboot(t *testing.T) {
 	assert.Equal(t, []string{start(hostReboot)}, d.started(1))
 	d.until(hostName, hostPath, hostName, "RequestedHostTransition", "HT.Reboot")
 	assert.Equal(t, uint32(1), d.attempts())
-	assert.NotContains(t, values(d.drain(signals, hostName), "CurrentHostState"), "Quiesced")
+	assert.NotContains(t, values(d.drain(signals), "CurrentHostState"), "Quiesced")
 }
 
 // S49: attempts used up, and S51: one Off is enough to leave Quiesced.
@@ -114,8 +114,7 @@ func TestTargetsS52Crash(t *testing.T) {
 // untilNumber waits until a property of the host reads a number.
 func (d *daemon) untilNumber(iface, property string, want uint32) {
 	d.t.Helper()
-	signals := d.subscribe(propsIface, "PropertiesChanged")
-	d.await(signals, property, func(*godbus.Signal) bool { return d.get(hostName, hostPath, iface, property) == want })
+	d.untilChanged(property, func() bool { return d.get(hostName, hostPath, iface, property) == want })
 }
 
 // dumper is the dump manager's double.

@@ -57,8 +57,7 @@ func (d *daemon) setPolicy(policy, once string) {
 // untilSettings waits until somebody keeps the settings.
 func (d *daemon) untilSettings() {
 	d.t.Helper()
-	signals := d.subscribe("org.freedesktop.DBus", "NameOwnerChanged")
-	d.await(signals, "the settings", func(*godbus.Signal) bool { return d.owned(settingsName) })
+	d.untilOwner("the settings", func() bool { return d.owned(settingsName) })
 }
 
 // settingsDouble is the settings daemon.
@@ -211,6 +210,10 @@ func TestSettingsServedUntilTheirDaemonComes(t *testing.T) {
 	require.Equal(t, conn.Names()[0], owner, "given up at once")
 
 	require.NoError(t, conn.Close())
-	d.untilSettings()
+	d.untilOwner("the settings' next keeper", func() bool {
+		var now string
+		err := d.conn.BusObject().Call("org.freedesktop.DBus.GetNameOwner", 0, settingsName).Store(&now)
+		return err == nil && now != owner
+	})
 	require.Equal(t, policyName("Restore"), d.get(settingsName, restorePath, restoreIface, "PowerRestorePolicy"), "served again")
 }

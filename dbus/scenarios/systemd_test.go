@@ -28,7 +28,7 @@ func TestTargetsS22On(t *testing.T) {
 	status, _ := d.untilRecord()
 	assert.Equal(t, "Success", status)
 	assert.Len(t, d.started(1), 1)
-	assert.Equal(t, expand("HT.On"), statesOf(d.drain(signals, hostName), "RequestedHostTransition"))
+	assert.Equal(t, expand("HT.On"), statesOf(d.drain(signals), "RequestedHostTransition"))
 	d.kill()
 	d.start()
 	assert.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
@@ -83,7 +83,7 @@ func TestTargetsS25Reboot(t *testing.T) {
 	assert.Equal(t, "Success", status, reason)
 	assert.Len(t, d.records(), 1, "the helper's job is ours")
 	var stable []string
-	for _, v := range values(d.drain(signals, hostName), "CurrentHostState") {
+	for _, v := range values(d.drain(signals), "CurrentHostState") {
 		if !strings.HasPrefix(v, "Transitioning") {
 			stable = append(stable, v)
 		}
@@ -125,7 +125,7 @@ func TestTargetsS27PowerCycleAndOn(t *testing.T) {
 	d.untilChassis("On")
 	status, reason := d.untilRecord()
 	assert.Equal(t, "Success", status, reason)
-	assert.Equal(t, []string{"Off", "On"}, stable(values(d.drain(signals, chassisName), "CurrentPowerState")))
+	assert.Equal(t, []string{"Off", "On"}, stable(values(d.drain(signals), "CurrentPowerState")))
 	assert.Equal(t, shorts.Replace("CT.PowerCycle"), d.get(chassisName, chassisPath, chassisName, "RequestedPowerTransition"))
 
 	off := bootTargets(t, systemdConfig)
@@ -134,7 +134,7 @@ func TestTargetsS27PowerCycleAndOn(t *testing.T) {
 	assert.Equal(t, []string{start(powerOn)}, off.started(1))
 	off.done(powerOn)
 	off.untilChassis("On")
-	assert.Empty(t, stable(values(off.drain(host, hostName), "CurrentHostState")), "the host is not touched")
+	assert.Empty(t, stable(values(off.drain(host), "CurrentHostState")), "the host is not touched")
 }
 
 func stable(values []string) (all []string) {
@@ -194,7 +194,7 @@ func TestTargetsS30WrongInstance(t *testing.T) {
 	}
 	d.sd.SetActive(bmcQuiesce, "active") // what comes behind is seen
 	d.untilBMC("Quiesced")
-	changes := d.drain(signals, hostName)
+	changes := d.drain(signals)
 	assert.Empty(t, values(changes, "CurrentHostState"))
 	assert.Empty(t, values(changes, "CurrentPowerState"))
 	assert.Empty(t, d.records())
@@ -209,7 +209,7 @@ func TestTargetsS31UnitFileWrites(t *testing.T) {
 	assert.Equal(t, shorts.Replace("HS.TransitioningToOff"), d.host())
 	require.NoError(t, d.set(chassisName, chassisPath, chassisName, "CurrentPowerState", shorts.Replace("PS.TransitioningToOff")))
 	assert.Equal(t, shorts.Replace("PS.TransitioningToOff"), d.chassis())
-	assert.Equal(t, []string{"TransitioningToOff"}, values(d.drain(signals, hostName), "CurrentHostState"))
+	assert.Equal(t, []string{"TransitioningToOff"}, values(d.drain(signals), "CurrentHostState"))
 	d.sd.ForeignStart(hardOff)
 	d.done(hostStop, powerOff)
 	d.untilHost("Off")

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -66,7 +65,7 @@ func TestTargetsS39BMCReboot(t *testing.T) {
 	assert.Equal(t, []string{"StartUnit(reboot.target, replace-irreversibly)"}, d.started(1))
 	d.untilBMC("NotReady")
 	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
-	assert.Equal(t, []string{"NotReady"}, values(d.drain(signals, bmcName), "CurrentBMCState"))
+	assert.Equal(t, []string{"NotReady"}, values(d.drain(signals), "CurrentBMCState"))
 	assert.Equal(t, shorts.Replace("BT.Reboot"), d.get(bmcName, bmcPath, bmcName, "RequestedBMCTransition"))
 }
 
@@ -74,12 +73,9 @@ func TestTargetsS39BMCReboot(t *testing.T) {
 func TestRefusedRebootGoesBack(t *testing.T) {
 	d := bootTargets(t, systemdConfig)
 	d.sd.Script("reboot.target", systemdtest.Script{Refuse: "org.freedesktop.systemd1.OnlyByDependency"})
-	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, d.mset("Reboot"))
 	d.started(1)
-	d.await(signals, "Ready again", func(*godbus.Signal) bool {
-		return d.get(bmcName, bmcPath, bmcName, "CurrentBMCState") == shorts.Replace("BS.Ready")
-	})
+	d.untilBMC("Ready")
 	d.sd.Script("reboot.target", systemdtest.Script{Unfinished: true})
 	require.NoError(t, d.mset("Reboot"))
 	d.started(2)
@@ -144,6 +140,9 @@ func TestOffGuard(t *testing.T) {
 	d.done(powerOff)
 	d.untilChassis("Off")
 	d.idle()
+	d.eventually("the other's jobs to be cancelled", func() bool {
+		return d.sd.Job(hostStart) == 0 && d.sd.Job(hostStartMin) == 0 && d.sd.Job(powerOn) == 0
+	})
 	require.NoError(t, d.hset("On"))
 	d.started(2)
 	d.done(powerOn, hostStartMin)
@@ -172,7 +171,7 @@ func TestPowerService(t *testing.T) {
 	d := prepareTargets(t, systemdConfig)
 	power := d.servePower(0)
 	d.start()
-	d.untilChassis("Off")
+	d.followsPower(power, true, false)
 	require.NoError(t, d.hset("On"))
 	d.started(1)
 	d.done(powerOn)
@@ -204,8 +203,7 @@ func TestChassisSystemTarget(t *testing.T) {
 		status := func() string { return d.records()[i]["Status"].Value().(string) }
 		assert.Contains(t, status(), "Running")
 		d.job(reset, result)
-		signals := d.subscribe(propsIface, "PropertiesChanged")
 		want := map[string]string{"done": "Success", "failed": "Failed"}[result]
-		d.await(signals, want, func(*godbus.Signal) bool { return strings.HasSuffix(status(), "."+want) })
+		d.untilChanged(want, func() bool { return strings.HasSuffix(status(), "."+want) })
 	}
 }

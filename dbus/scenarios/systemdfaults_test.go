@@ -54,19 +54,19 @@ func TestTargetsS36SlowSystemd(t *testing.T) {
 	statetest.Covers(t, "S36")
 	d := bootTargets(t, systemdConfig)
 	script := transactions[hostStart]
-	script.Unfinished, script.ReplyDelay = true, 20*time.Second
+	script.Unfinished, script.ReplyDelay = true, time.Minute
 	d.sd.Script(hostStart, script)
+	began := time.Now()
 	require.NoError(t, d.hset("On"))
 	d.started(1)
 	for _, o := range []struct{ name, path, prop string }{
 		{hostName, hostPath, "CurrentHostState"}, {chassisName, chassisPath, "CurrentPowerState"}, {bmcName, bmcPath, "CurrentBMCState"},
 	} {
 		for range 100 {
-			began := time.Now()
 			d.get(o.name, o.path, o.name, o.prop)
-			assert.Less(t, time.Since(began), 2*time.Second, "a get waited; the bound is not one of the product")
 		}
 	}
+	assert.Less(t, time.Since(began), script.ReplyDelay, "the gets did not wait for systemd's answer")
 	d.done(powerOn, hostStartMin)
 	d.untilHost("Running")
 }

@@ -57,7 +57,7 @@ var transactions = map[string]systemdtest.Script{
 	powerCycle:   {},
 }
 
-const systemdConfig = `{"executor": "systemd", "confirmTimeout": "2s", "reconcileTimeout": "1s", "knownTimeout": "5s"}`
+const systemdConfig = `{"executor": "systemd", "confirmTimeout": "60s", "reconcileTimeout": "60s", "knownTimeout": "60s", "commitTimeout": "60s"}`
 
 // prepareTargets returns a daemon that is not started. The host is off.
 func prepareTargets(t *testing.T, config string) *targetsDaemon {
@@ -91,6 +91,13 @@ func bootTargets(t *testing.T, config string) *targetsDaemon {
 // runningTargets is a daemon whose host runs, by jobs that ended before.
 func runningTargets(t *testing.T, config string) *targetsDaemon {
 	d := prepareTargets(t, config)
+	d.startRunning()
+	return d
+}
+
+// startRunning starts the daemon with a host that runs.
+func (d *targetsDaemon) startRunning() {
+	d.t.Helper()
 	for _, u := range downs {
 		d.sd.SetActive(u, "inactive")
 	}
@@ -100,7 +107,6 @@ func runningTargets(t *testing.T, config string) *targetsDaemon {
 	d.start()
 	d.untilHost("Running")
 	d.untilBMC("Ready")
-	return d
 }
 
 // job ends the unit's job, which must be there.
@@ -183,6 +189,20 @@ func (d *targetsDaemon) servePower(value int32) *prop.Properties {
 	_, err = conn.RequestName(powerName, godbus.NameFlagDoNotQueue)
 	require.NoError(d.t, err)
 	return p
+}
+
+// followsPower moves the power service's input, so that the daemon is seen to heed
+// it.
+func (d *targetsDaemon) followsPower(power *prop.Properties, levels ...bool) {
+	d.t.Helper()
+	for _, on := range levels {
+		pgood, state := int32(0), "Off"
+		if on {
+			pgood, state = 1, "On"
+		}
+		power.SetMust(powerName, "pgood", pgood)
+		d.untilChassis(state)
+	}
 }
 
 // settled is what a state was, or is to be again, before a transition.
