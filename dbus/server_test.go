@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 	getset   = "org.freedesktop.DBus.Properties"
 
 	hostPath  = godbus.ObjectPath("/xyz/openbmc_project/state/host0")

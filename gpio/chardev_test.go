@@ -13,7 +13,7 @@ import (
 	"github.com/bmcstate/bmcstate/state/slog"
 )
 
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // bench is a board on one fake chip.
 type bench struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 	"testing"
-	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
@@ -36,7 +35,7 @@ func (resolved) ResolveHostname(_ int32, name string, _ int32, _ uint64) ([]reso
 
 func TestResolveHost(t *testing.T) {
 	address := systemdtest.StartBus(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
 	_, err := systemd.ResolveHost(ctx, address, "rack.example")

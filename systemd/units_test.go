@@ -23,7 +23,7 @@ const (
 )
 
 // patience is how long a test waits for what must come; nothing is judged by it.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 func open(t *testing.T, address string, change ...func(*systemd.Options)) *systemd.Units {
 	t.Helper()

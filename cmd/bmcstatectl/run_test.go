@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // machine is a real daemon with a virtual chassis on a private bus.
 type machine struct {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // daemon is the real server of package dbus before an engine that knows one
 // request and does what the test says.

@@ -29,7 +29,7 @@ const OtherUID = 65534
 
 // patience bounds every wait of this package. It is far above what any of them
 // needs on a loaded machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // config lets everybody do everything: what is refused, is refused by us. The
 // limits are those of a session bus, so that pipelining tests the service and

@@ -26,7 +26,7 @@ const (
 	iface    = "test.A"
 	root     = godbus.ObjectPath("/test")
 	path     = godbus.ObjectPath("/test/a")
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 
 	getIface = "org.freedesktop.DBus.Properties"
 )

@@ -294,17 +294,20 @@ func (s *Systemd) ClearCalls() {
 	s.mu.Unlock()
 }
 
+// patience bounds every wait of the double; nothing is judged by it.
+const patience = 2 * time.Minute
+
 // WaitCalls waits until n calls of method were received and returns them. It
-// fails the test after 10 s.
+// fails the test after [patience].
 func (s *Systemd) WaitCalls(method string, n int) []Call {
 	s.t.Helper()
-	late := time.AfterFunc(10*time.Second, func() {
+	late := time.AfterFunc(patience, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.called.Broadcast()
 	})
 	defer late.Stop()
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(patience)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -313,7 +316,7 @@ func (s *Systemd) WaitCalls(method string, n int) []Call {
 			return got
 		}
 		if !time.Now().Before(end) {
-			s.t.Fatalf("systemdtest: %d calls of %s after 10 s, want %d; all: %v", len(got), method, n, s.calls)
+			s.t.Fatalf("systemdtest: %d calls of %s after %s, want %d; all: %v", len(got), method, patience, n, s.calls)
 		}
 		s.called.Wait()
 	}

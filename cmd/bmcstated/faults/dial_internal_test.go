@@ -34,7 +34,7 @@ func TestDialTCP(t *testing.T) {
 			continue
 		}
 		to := l.Addr().(*net.TCPAddr).AddrPort()
-		soon := time.Now().Add(10 * time.Second)
+		soon := time.Now().Add(2 * time.Minute)
 		c, err := dialTCP(t.Context(), soon, to)
 		require.NoError(t, err)
 		require.NoError(t, c.SetDeadline(soon), "the poller knows the socket")

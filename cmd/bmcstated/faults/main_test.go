@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come; nothing is judged by it.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // screen keeps what was shown, and lets a test wait for it.
 type screen struct {
