@@ -415,9 +415,8 @@ func TestFaultMonitorWaitsForAnErrorGate(t *testing.T) {
 	d.untilAnswer(unavailableName, func() error { return d.cset("On") }) // is on already, so nothing but the gate matters
 	attempts := func() any { return d.get(hostName, hostPath, attemptsIface, "AttemptsLeft") }
 	left := attempts()
-	signals := d.subscribe(propsIface, "PropertiesChanged")
 	d.stimulate(gpio.Stimulus{Do: gpio.DoDropPower})
-	d.await(signals, "held back", func(*godbus.Signal) bool {
+	d.untilChanged("held back", func() bool {
 		return strings.Contains(fmt.Sprint(d.fault("host0", "StatusMessage")), "An error in the event log blocks power")
 	})
 	assert.Equal(t, "POSTPONED", d.fault("host0", "LastDecision"))

@@ -121,8 +121,9 @@ func TestS43FirmwareGate(t *testing.T) {
 	d.done(powerOn, hostStartMin, hostStart)
 	d.untilHost("Running")
 
-	u.begin() // while the host runs
-	d.untilAnswer(unavailableName, host("Reboot"))
+	u.begin()                                     // while the host runs
+	d.untilAnswer(unavailableName, chassis("On")) // until then it is on already
+	assert.Equal(t, unavailableName, errorName(host("Reboot")()))
 	require.NoError(t, d.cset("Off"), "never blocked")
 	d.started(2)
 	require.NoError(t, d.mset("HardReboot"))
@@ -168,8 +169,9 @@ func TestC12ErrorGate(t *testing.T) {
 	d.done(powerOn, hostStartMin, hostStart)
 	d.untilHost("Running")
 
-	log.begin() // while the host runs
-	d.untilAnswer(unavailableName, func() error { return d.hset("Reboot") })
+	log.begin()                                                          // while the host runs
+	d.untilAnswer(unavailableName, func() error { return d.cset("On") }) // until then it is on already
+	assert.Equal(t, unavailableName, errorName(d.hset("Reboot")))
 	require.NoError(t, d.cset("Off"), "never blocked")
 	d.started(2)
 	require.NoError(t, d.mset("Reboot"))

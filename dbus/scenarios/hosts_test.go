@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
@@ -163,9 +164,7 @@ func TestRestoreStaggerOfFourHosts(t *testing.T) {
 // status, and returns its record.
 func (d *daemon) untilEnded(domain, n int) (rec map[string]godbus.Variant) {
 	d.t.Helper()
-	signals := d.subscribe(propsIface, "PropertiesChanged")
-	defer d.conn.RemoveSignal(signals)
-	d.await(signals, fmt.Sprintf("the end of request %d of domain %d", n, domain), func(*godbus.Signal) bool {
+	d.untilChanged(fmt.Sprintf("the end of request %d of domain %d", n, domain), func() bool {
 		all := d.recordsOf(domain)
 		if len(all) < n {
 			return false

@@ -170,16 +170,16 @@ func TestMarkersOfABootUnderPower(t *testing.T) {
 	}
 	until := func(want ...string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return slices.Equal(markers(), want) }, patience, 5*time.Millisecond, "%v", want)
+		d.eventually(fmt.Sprint("the markers ", want), func() bool { return slices.Equal(markers(), want) })
 	}
 	both := []string{"chassis@0-on", "host@0-on"}
 	d.start()
 	d.untilHost("Running")
-	require.Equal(t, both, markers())
+	until(both...)
 	d.kill()
 	d.start()
 	d.untilHost("Running")
-	require.Equal(t, both, markers())
+	until(both...)
 
 	require.NoError(t, d.hset("ForceWarmReboot"))
 	d.started(1)
@@ -216,10 +216,14 @@ func TestMarkersWaitForPower(t *testing.T) {
 	d.untilChassis("Off")
 	d.servePower(1)
 	d.untilHost("Running")
-	require.FileExists(t, filepath.Join(dir, "chassis@0-on"))
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	d.eventually("the chassis' marker", func() bool { return there("chassis@0-on") })
 	d.sd.SetActive(hostStop, "active")
 	d.untilHost("Off")
-	require.NoFileExists(t, filepath.Join(dir, "host@0-on"))
+	d.eventually("the host's marker to go", func() bool { return !there("host@0-on") })
 }
 
 // C12: nothing is started while the BMC is not Ready, or on the passive one of

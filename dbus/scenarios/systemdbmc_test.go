@@ -28,7 +28,7 @@ func TestTargetsS37BMCReady(t *testing.T) {
 	d.sd.SetActive(multiUser, "activating")
 	d.done(powerOn, hostStartMin, hostStart)
 	d.untilHost("Running")
-	assert.Empty(t, values(d.drain(signals, bmcName), "CurrentBMCState"), "not before the job is done")
+	assert.Empty(t, values(d.drain(signals), "CurrentBMCState"), "not before the job is done")
 	d.sd.Finish(boot, "done")
 	d.untilBMC("Ready")
 	require.NoError(t, d.set(bmcName, bmcPath, bmcName, "CurrentBMCState", shorts.Replace("BS.UpdateInProgress")))
