@@ -57,17 +57,28 @@ func probe(t *testing.T, n faults.Net, timeout time.Duration) (faults.Result, ti
 	return r, time.Since(began)
 }
 
-// blackhole is a port that answers no SYN: the queue of a socket that nobody
-// accepts from is full.
-func blackhole(t *testing.T) (port string) {
+// bound returns a socket that is bound and does not listen, and its port: nobody
+// else gets it, and who connects to it is refused.
+func bound(t *testing.T) (fd int, port string) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	require.NoError(t, syscall.Listen(fd, 0))
 	sa, err := syscall.Getsockname(fd)
 	require.NoError(t, err)
-	port = fmt.Sprint(sa.(*syscall.SockaddrInet4).Port)
+	return fd, fmt.Sprint(sa.(*syscall.SockaddrInet4).Port)
+}
+
+func boundPort(t *testing.T) string {
+	_, port := bound(t)
+	return port
+}
+
+// blackhole is a port that answers no SYN: the queue of a socket that nobody
+// accepts from is full.
+func blackhole(t *testing.T) string {
+	fd, port := bound(t)
+	require.NoError(t, syscall.Listen(fd, 0))
 	for range 8 {
 		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, 100*time.Millisecond)
 		if err != nil {
@@ -80,11 +91,7 @@ func blackhole(t *testing.T) (port string) {
 }
 
 func TestCase39RefusedAndBlackholed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, l.Close())
-	r, _ := probe(t, faults.Net{Host: "127.0.0.1", Port: port}, patience)
+	r, _ := probe(t, faults.Net{Host: "127.0.0.1", Port: boundPort(t)}, patience)
 	assert.Equal(t, monitor.ProbeCompleteFailure, r.Status, r.Detail)
 	assert.Contains(t, r.Detail, "refused")
 
@@ -237,10 +244,7 @@ func TestLoopOfProbesLeaksNothing(t *testing.T) {
 
 func TestCase42NoLeak(t *testing.T) {
 	n := probesOf(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, refused, _ := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, l.Close())
+	refused := boundPort(t)
 	host, port := listen(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.WriteString(c, "220 x\r\n") })
 	kinds := []faults.Net{{Host: host, Port: port}, {Host: host, Port: port, Expect: "220"},
 		{Host: host, Port: port, Expect: "no"}, {Host: host, Port: port, HTTPPath: "/"}, {Host: host, Port: refused}}
