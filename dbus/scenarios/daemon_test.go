@@ -379,12 +379,19 @@ func (d *daemon) eventually(what string, done func() bool) {
 	}
 }
 
+// rests reports whether a queue runs nothing and has nothing waiting. One call
+// tells both: between two a request may go from one to the other.
+func (d *daemon) rests(path godbus.ObjectPath) bool {
+	d.t.Helper()
+	var all map[string]godbus.Variant
+	require.NoError(d.t, d.conn.Object(queueName, path).Call(propsIface+".GetAll", 0, queueName).Store(&all))
+	return all["Running"].Value() == godbus.ObjectPath("/") && all["Depth"].Value() == uint32(0)
+}
+
 // idle waits until nothing runs and nothing waits.
 func (d *daemon) idle() {
 	d.t.Helper()
-	d.eventually("the queue's rest", func() bool {
-		return d.get(queueName, queuePath, queueName, "Running") == godbus.ObjectPath("/") && d.get(queueName, queuePath, queueName, "Depth") == uint32(0)
-	})
+	d.eventually("the queue's rest", func() bool { return d.rests(queuePath) })
 }
 
 // change is one property that a PropertiesChanged carried.

@@ -110,11 +110,8 @@ func (d *daemon) recordsOf(domain int) []map[string]godbus.Variant {
 // untilQueue waits until a domain's queue has ended n requests and has no other.
 func (d *daemon) untilQueue(domain, n int) {
 	d.t.Helper()
-	path := fmt.Sprintf("/xyz/openbmc_project/state/queue%d", domain)
-	d.eventually("the queue's rest", func() bool {
-		return d.get(queueName, path, queueName, "Running") == godbus.ObjectPath("/") &&
-			d.get(queueName, path, queueName, "Depth") == uint32(0) && len(d.recordsOf(domain)) == n
-	})
+	path := godbus.ObjectPath(fmt.Sprintf("/xyz/openbmc_project/state/queue%d", domain))
+	d.eventually("the queue's rest", func() bool { return d.rests(path) && len(d.recordsOf(domain)) == n })
 }
 
 // restoreStagger: whatever lets the restore policies go, the first host comes
