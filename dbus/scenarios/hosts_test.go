@@ -119,7 +119,7 @@ func (d *daemon) untilQueue(domain, n int) {
 func TestRestoreStaggerOfFourHosts(t *testing.T) {
 	statetest.Covers(t, "C17")
 	d := boot(t, `{"settings": "serve", "restoreSettle": "300ms", "restoreStagger": "2s", "simulate": {"count": 4,
-		"timings": {"powerOKWatchdog": "30s", "powerGoodDelay": "20ms", "postDelay": "10ms", "powerPulse": "10ms"}}}`)
+		"timings": {"powerOKWatchdog": "30s", "overrideHold": "30s", "powerGoodDelay": "20ms", "postDelay": "10ms", "powerPulse": "10ms"}}}`)
 	d.untilSettings()
 	policy := func(h int) godbus.BusObject {
 		return d.conn.Object(settingsName, godbus.ObjectPath(fmt.Sprintf("/xyz/openbmc_project/control/host%d/power_restore_policy", h)))
