@@ -77,6 +77,13 @@ func (p *peerWorld) watch(cfg config.Config, post func(engine.Event), server *db
 			post(engine.Supplies{Domain: id, Status: s})
 		}
 	}))
+	if len(p.m.systems(cfg)) > 0 || p.m.chassis0() {
+		p.watchers = append(p.watchers, p.link.WatchPresence(p.m.chassis(), peerRetry, func(chassis int, absent bool) {
+			if id, ok := p.domainOf(chassis); ok {
+				post(engine.Presence{Domain: id, Absent: absent})
+			}
+		}))
+	}
 	if host, ok := p.m.nmiHost(); ok {
 		p.nmi = peers.NewNMISource(p.link, host, peerRetry, post, p.log)
 	}

@@ -18,6 +18,7 @@ const (
 	ifaceInputs   = "xyz.openbmc_project.State.Decorator.PowerSystemInputs"
 	ifaceUPS      = "org.freedesktop.UPower.Device"
 	ifaceFirmware = "xyz.openbmc_project.Condition.HostFirmware"
+	ifaceItem     = "xyz.openbmc_project.Inventory.Item"
 )
 
 // found is one object that the mapper knows.
@@ -25,9 +26,12 @@ type found struct{ path, service string }
 
 // find asks the mapper for every object with an interface. Without a mapper on
 // the bus nothing is there.
-func (l *Link) find(iface string) ([]found, error) {
+func (l *Link) find(iface string) ([]found, error) { return l.findBelow("/", 0, iface) }
+
+// findBelow is find for what is at most depth levels below root; 0 = any.
+func (l *Link) findBelow(root string, depth int32, iface string) ([]found, error) {
 	var tree map[string]map[string][]string
-	err := l.Call(mapperService, mapperPath, mapperService+".GetSubTree", &tree, "/", int32(0), []string{iface})
+	err := l.Call(mapperService, mapperPath, mapperService+".GetSubTree", &tree, root, depth, []string{iface})
 	var e godbus.Error
 	if errors.As(err, &e) && (e.Name == openbmc.ErrResourceNotFound || e.Name == busDriver+".Error.ServiceUnknown" || e.Name == busDriver+".Error.NameHasNoOwner") {
 		return nil, nil
@@ -153,6 +157,32 @@ func (l *Link) inputStatus(chassis int) (state.PowerStatus, error) {
 		}
 	}
 	return state.PowerStatusGood, err
+}
+
+// WatchPresence tells which chassis the inventory says are not there
+// (openbmc-state-manager.md §2.12). One that it does not know is.
+func (l *Link) WatchPresence(chassis []int, every time.Duration, tell func(chassis int, absent bool)) *Watcher {
+	return l.watch(every, func() {
+		all, err := l.findBelow("/xyz/openbmc_project/inventory/system", 1, ifaceItem)
+		if err != nil {
+			return
+		}
+		absent := map[int]bool{}
+		for _, o := range all {
+			n, named := instanceIn(o.path, "chassis")
+			if !named {
+				continue
+			}
+			v, err := l.Get(o.service, o.path, ifaceItem, "Present")
+			if err != nil {
+				return
+			}
+			absent[n] = v == false
+		}
+		for _, c := range chassis {
+			tell(c, absent[c])
+		}
+	}, ifaceItem)
 }
 
 // instanceIn returns the number of the path's element that begins with a stem.

@@ -112,6 +112,37 @@ func TestChassisSystemIsAllChassis(t *testing.T) {
 	require.Error(t, d.set(chassisName, path, chassisName, "CurrentPowerState", shorts.Replace("PS.On")))
 }
 
+// C25: a chassis that the inventory says is not there takes no part in what is
+// asked of all; when it has come it does.
+func TestC25AbsentChassis(t *testing.T) {
+	statetest.Covers(t, "C25")
+	d := boot(t, `{"hosts": [{"host": 0, "chassis": 1}, {"host": 1, "chassis": 2}]}`)
+	d.untilChassis("Off")
+	const item, name, path = "xyz.openbmc_project.Inventory.Item", "xyz.openbmc_project.Test.Inventory", "/xyz/openbmc_project/inventory/system/chassis2"
+	mapper := d.bus.StartMapper(t)
+	inventory := d.serveObject(name, path, item, map[string]any{"Present": false})
+	mapper.WaitFor(t, name, path, item)
+	round := func() (asked bool) { // on and off again
+		before := len(d.recordsOf(2))
+		for _, v := range []string{"On", "Off"} {
+			require.NoError(t, d.cset(v))
+			d.untilEnded(1, len(d.recordsOf(1)))
+			d.untilChassis(v)
+		}
+		return len(d.recordsOf(2)) > before
+	}
+	until := func(asked bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); round() != asked; {
+			require.True(t, time.Now().Before(end), "chassis 2 is asked: %t", !asked)
+		}
+	}
+	inventory.SetMust(item, "Present", false) // a change that it is told of
+	until(false)
+	inventory.SetMust(item, "Present", true)
+	until(true)
+}
+
 // chassis0 stands for all chassis where none of them is it (DESIGN.md §3.2).
 func TestChassis0IsAllChassis(t *testing.T) {
 	d := boot(t, `{"hosts": [{"host": 0, "chassis": 1}, {"host": 1, "chassis": 2}]}`)

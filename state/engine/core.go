@@ -135,6 +135,8 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.passive = ev.Passive
 	case HostCrashed:
 		c.domain(ev.Domain).crashed()
+	case Presence:
+		c.domain(ev.Domain).absent = ev.Absent
 	case Supplies:
 		c.domain(ev.Domain).supplied(ev.Status)
 	case tick:

@@ -60,6 +60,7 @@ type domain struct {
 	free        time.Duration // nothing but the stagger has held the restore policy back since, by the boot clock; 0 = something does
 	held        settingsOf
 	powerStatus state.PowerStatus
+	absent      bool // as the inventory has it
 
 	// What is shown.
 	counted   history.Counters // as last journalled

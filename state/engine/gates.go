@@ -18,7 +18,10 @@ type ErrorBlock struct{ Blocks bool }
 func (ErrorBlock) isEvent() {}
 
 // gateRefusal says why nothing may be started now, nil if it may. A gate never
-// stands before an Off, and leaves nothing behind.
+// stands before an Off, and leaves nothing behind. Before an error that blocks the
+// reference's target waits without end (openbmc-state-manager.md §2.16); here
+// everything ends (DESIGN.md P4), so that is refused like the rest, and only what
+// the daemon itself asks for, a policy or a schedule, waits.
 func (c *Core) gateRefusal(op state.Operation) *Refusal {
 	if !op.Raising() {
 		return nil

@@ -18,7 +18,14 @@ type Supplies struct {
 	Status state.PowerStatus
 }
 
+// Presence says whether the inventory knows that a domain's chassis is not there.
+type Presence struct {
+	Domain int
+	Absent bool
+}
+
 func (Settings) isEvent() {}
+func (Presence) isEvent() {}
 func (Supplies) isEvent() {}
 
 type (

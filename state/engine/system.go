@@ -89,11 +89,14 @@ func (c *Core) writeSystem(ev Write) {
 	}
 }
 
-// members are the domains that take part: those that something drives.
+// members are the domains that take part: those that something drives. A chassis
+// that is not there does not (openbmc-state-manager.md §2.12), unless its power is
+// on all the same.
 func (c *Core) members() []*domain {
 	var m []*domain
 	for _, d := range c.domains {
-		if d.cfg.Driven {
+		on, _ := d.powered()
+		if d.cfg.Driven && (!d.absent || on) {
 			m = append(m, d)
 		}
 	}

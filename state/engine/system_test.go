@@ -119,6 +119,34 @@ func TestSystemOff(t *testing.T) {
 	require.Equal(t, state.Invalid, f.status(p.answer.Seq))
 }
 
+// A chassis that is not there takes no part and is not looked for, and one that
+// the inventory has lost while its power is on is not left on.
+func TestSystemWithoutAnAbsentChassis(t *testing.T) {
+	statetest.Covers(t, "C25")
+	f := newFleet(t, SystemAggregate)
+	f.frozen[2] = true // it would fail
+	f.step(Presence{Domain: 2, Absent: true})
+	p := f.writeSystem(0, state.ChassisOn)
+	f.pass(time.Minute)
+	require.Equal(t, state.Success, f.status(p.answer.Seq), f.reason(p.answer.Seq))
+	require.Equal(t, []state.Status{state.Success, state.Success}, f.partsOf())
+	require.NotContains(t, f.at, 2)
+	require.Equal(t, state.PowerStateOn, f.systems[0].Current)
+
+	f.on[2], f.frozen[2] = true, false
+	f.reread()
+	p = f.writeSystem(0, state.ChassisOff)
+	f.pass(time.Minute)
+	require.Equal(t, state.Success, f.status(p.answer.Seq), f.reason(p.answer.Seq))
+	require.False(t, f.on[2])
+
+	f.step(Presence{Domain: 2})
+	p = f.writeSystem(0, state.ChassisOn)
+	f.pass(time.Minute)
+	require.Equal(t, state.Success, f.status(p.answer.Seq), f.reason(p.answer.Seq))
+	require.True(t, f.on[2])
+}
+
 func TestSystemOffNamesWhatFailed(t *testing.T) {
 	statetest.Covers(t, "C25")
 	f := newFleet(t, SystemAggregate)
