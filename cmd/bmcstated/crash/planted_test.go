@@ -62,7 +62,7 @@ var faults = []planted{
 	},
 	{
 		name:  "an off does not outlive its barrier",
-		edits: []statetest.Edit{{File: "state/history/marks.go", Old: "		return b.Domain == r.Domain && r.Seq < b.Request\n", New: "		return false && b.Domain == r.Domain && r.Seq < b.Request\n"}},
+		edits: []statetest.Edit{{File: "state/history/marks.go", Old: "		if b.Domain == r.Domain && r.Seq < b.Request {\n", New: "		if false && b.Domain == r.Domain && r.Seq < b.Request {\n"}},
 		find:  offOutlivesItsBarrier,
 	},
 }
