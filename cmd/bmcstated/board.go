@@ -19,6 +19,8 @@ type board struct {
 	edges  chan engine.Edge
 	stop   chan struct{}
 	ended  chan struct{}
+
+	markers *bootMarkers // nil where targets have no part in it
 }
 
 var _ engine.Board = (*board)(nil)
@@ -91,6 +93,9 @@ func (b *board) Read(ctx context.Context, settle time.Duration) (state.Levels, b
 		}
 	}
 	err = errors.Join(err, all[gpio.PowerOk].Err, all[gpio.SioPowerGood].Err)
+	if b.markers != nil && err == nil {
+		b.markers.keep(l, true)
+	}
 	return l, all.Agreed(gpio.PowerOk, gpio.SioPowerGood), err
 }
 

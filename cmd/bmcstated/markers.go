@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bmcstate/bmcstate/cmd/internal/config"
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/slog"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 // marker is a file by which units of a platform tell that power or a host was on
@@ -29,8 +31,8 @@ type marker struct {
 // ours is what is in a marker of ours. Others leave theirs empty.
 const ours = "bmcstated\n"
 
-func newMarker(dir, prefix string, n int, suffix string, log *slog.Logger) *marker {
-	return &marker{path: filepath.Join(dir, prefix+strconv.Itoa(n)+suffix), log: log}
+func newMarker(dir, prefix string, n int, suffix string, log *slog.Logger) marker {
+	return marker{path: filepath.Join(dir, prefix+strconv.Itoa(n)+suffix), log: log}
 }
 
 // make makes the marker, and the directory of the markers if nobody has made it
@@ -75,21 +77,56 @@ func (m *marker) found() (there, own bool) {
 	return err == nil, string(text) == ours
 }
 
+// bootMarkers are the two markers of a domain that targets run.
+type bootMarkers struct {
+	units         *systemd.Units
+	names         boardUnits
+	host, chassis marker
+}
+
+func (p *peerWorld) bootMarkers(d config.Domain) *bootMarkers {
+	h, c := d.Hosts[0], d.Chassis[0]
+	return &bootMarkers{units: p.m.units.units, names: unitsOfBoard(h, c),
+		host: newMarker(p.markers, "host@", h, "-on", p.log), chassis: newMarker(p.markers, "chassis@", c, "-on", p.log)}
+}
+
+// keep has the markers be there while nothing but what was found at the boot says
+// that power, or the host, is on: not once a target has been reached, and not when
+// it is off. proven says that power is off where it reads so.
+func (b *bootMarkers) keep(l state.Levels, proven bool) {
+	var units [4]systemd.UnitState
+	var untouched [4]bool
+	for i, name := range [...]string{b.names.powerOn, b.names.powerOff, b.names.running, b.names.stopped} {
+		u, known := b.units.State(name)
+		if !known {
+			return
+		}
+		units[i], untouched[i] = u, u.StateChangeMonotonic == 0 && u.Job == 0
+	}
+	active := func(i int) bool { return units[i].Active == "active" }
+	powered, cut := l.PowerGood == state.LevelOn, l.PowerGood == state.LevelOff && proven
+	runs := l.HostActive == state.LevelOn || l.HostActive == state.LevelAbsent // which is that power shows it
+	b.chassis.keep(powered && untouched[0] && untouched[1], cut || active(0))
+	b.host.keep(powered && runs && untouched[2] && untouched[3], cut || active(2) || active(3) || powered && !runs)
+}
+
 // watchHosts lets the firmware's own word count for hosts whose units have not
-// been up since the BMC booted.
+// been up since the BMC booted, and has the markers kept.
 func (p *peerWorld) watchHosts() {
 	boards := map[int]*conditionBoard{}
 	var hosts []int
 	for _, d := range p.m.domains {
-		units, ok := p.m.boards[d.Number].(*unitBoard)
-		if !ok {
-			continue // lines show whether the host runs
+		switch b := p.m.boards[d.Number].(type) {
+		case *unitBoard:
+			h := d.Hosts[0]
+			c := &conditionBoard{unitBoard: b, markers: p.bootMarkers(d)}
+			p.m.boards[d.Number], boards[h] = c, c
+			hosts = append(hosts, h)
+		case *board: // lines show whether the host runs
+			if p.m.lines[d.Number] {
+				b.markers = p.bootMarkers(d)
+			}
 		}
-		h := d.Hosts[0]
-		b := &conditionBoard{unitBoard: units, host: newMarker(p.markers, "host@", h, "-on", p.log),
-			chassis: newMarker(p.markers, "chassis@", d.Chassis[0], "-on", p.log)}
-		p.m.boards[d.Number], boards[h] = b, b
-		hosts = append(hosts, h)
 	}
 	if len(hosts) == 0 {
 		return
@@ -104,12 +141,11 @@ func (p *peerWorld) watchHosts() {
 const hostsEvery = 5 * time.Second
 
 // conditionBoard is a board of units for a BMC that boots under power: none of
-// its units has been up then. The host's firmware may say that it runs, and
-// markers tell the platform's units.
+// its units has been up then, but the host's firmware may say that it runs.
 type conditionBoard struct {
 	*unitBoard
-	firmware      atomic.Uint32 // a state.Level: whether it says that the host runs
-	host, chassis *marker
+	firmware atomic.Uint32 // a state.Level: whether it says that the host runs
+	markers  *bootMarkers
 }
 
 // Read asks the units first. A unit that was up in this boot knows better.
@@ -119,7 +155,7 @@ func (b *conditionBoard) Read(ctx context.Context, settle time.Duration) (state.
 		l.HostActive = state.LevelOn
 	}
 	if err == nil {
-		b.mark(l)
+		b.markers.keep(l, b.proven())
 	}
 	return l, agreed, err
 }
@@ -129,21 +165,6 @@ func (b *conditionBoard) Read(ctx context.Context, settle time.Duration) (state.
 // did, and counts until that is asked again.
 func (b *conditionBoard) runs() bool {
 	firmware := state.Level(b.firmware.Load())
-	there, own := b.host.found()
+	there, own := b.markers.host.found()
 	return firmware == state.LevelOn || there && (!own || firmware == state.LevelAbsent)
-}
-
-// mark keeps the markers. They are there while nothing but what was found at the
-// boot says that power, or the host, is on: not once a target has been reached,
-// and not when it is off.
-func (b *conditionBoard) mark(l state.Levels) {
-	on, known := b.units.State(b.names.powerOn)
-	off, both := b.units.State(b.names.powerOff)
-	if !known || !both {
-		return
-	}
-	powered, cut := l.PowerGood == state.LevelOn, l.PowerGood == state.LevelOff && b.proven()
-	untouched := on.StateChangeMonotonic == 0 && off.StateChangeMonotonic == 0 && on.Job == 0 && off.Job == 0
-	b.chassis.keep(powered && untouched, cut || on.Active == "active")
-	b.host.keep(powered, cut || l.HostSince != 0 || powered && l.HostActive != state.LevelOn)
 }

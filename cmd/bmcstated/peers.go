@@ -170,7 +170,8 @@ func (p *peerWorld) powerLost(domain int) {
 			continue
 		}
 		for _, c := range d.Chassis {
-			newMarker(p.markers, "chassis@", c, "-lost-power", p.log).make()
+			lost := newMarker(p.markers, "chassis@", c, "-lost-power", p.log)
+			lost.make()
 			p.background.Go(func() { p.blackout(c, p.m.targets[domain] != nil) })
 		}
 	}

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,9 +134,7 @@ func TestC25AbsentChassis(t *testing.T) {
 	}
 	until := func(asked bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); round() != asked; {
-			require.True(t, time.Now().Before(end), "chassis 2 is asked: %t", !asked)
-		}
+		d.eventually(fmt.Sprintf("chassis 2 is asked: %t", asked), func() bool { return round() == asked })
 	}
 	inventory.SetMust(item, "Present", false) // a change that it is told of
 	until(false)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state/statetest"
 	"github.com/bmcstate/bmcstate/systemd/systemdtest"
 )
 
@@ -28,6 +29,14 @@ func bootLines(t *testing.T, config string) *targetsDaemon {
 		t.Skip("only root may have lines driven")
 	}
 	d := prepare(t, config)
+	sd := linesSystemd(t, d)
+	d.start()
+	d.untilChassis("Off")
+	return &targetsDaemon{d, sd}
+}
+
+// linesSystemd is a systemd that has just booted.
+func linesSystemd(t *testing.T, d *daemon) *systemdtest.Systemd {
 	sd := systemdtest.Start(t, d.bus.Address)
 	for unit, script := range transactions {
 		script.Unfinished = true
@@ -42,9 +51,7 @@ func bootLines(t *testing.T, config string) *targetsDaemon {
 	for _, unit := range []string{linesOn, linesOff} {
 		sd.Script(unit, systemdtest.Script{Unfinished: true})
 	}
-	d.start()
-	d.untilChassis("Off")
-	return &targetsDaemon{d, sd}
+	return sd
 }
 
 // drive is what bmcstatectl lines does.
@@ -152,6 +159,41 @@ func TestLineTargetsKilled(t *testing.T) {
 	status, reason := d.untilRecord()
 	assert.Equal(t, "Success", status, reason)
 	assert.NotContains(t, d.log.String(), "foreign", "its own job is not taken for another's")
+}
+
+// On a BMC that boots under power the markers tell the platform's units, where we
+// drive the lines, too.
+func TestLineTargetsMarkers(t *testing.T) {
+	statetest.Covers(t, "C16")
+	d := bootLines(t, linesConfig)
+	markers := func() (n int) {
+		for _, name := range []string{"chassis@0-on", "host@0-on"} {
+			if _, err := os.Stat(filepath.Join(d.runDir, "openbmc", name)); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	require.NoError(t, d.cset("On"))
+	d.started(1)
+	d.on()
+	d.untilChassis("On")
+	d.idle()
+	d.kill()
+	require.NoError(t, os.RemoveAll(filepath.Join(d.runDir, "openbmc"))) // whatever the first boot left
+	d.sd.Leave()
+	require.NoError(t, os.Remove(filepath.Join(d.runDir, "boot")))
+	d.sd = linesSystemd(t, d.daemon)
+	d.start()
+	d.untilChassis("On")
+	d.eventually("both markers", func() bool { return markers() == 2 })
+
+	require.NoError(t, d.cset("Off"))
+	d.started(1)
+	require.NoError(t, d.drive("off").Err)
+	require.Zero(t, markers(), "power is off")
+	d.done(linesOff, hostStop, powerOff, hardOff)
+	d.untilChassis("Off")
 }
 
 func TestLinesWithoutTargets(t *testing.T) {
