@@ -1,6 +1,7 @@
 package props
 
 import (
+	"strings"
 	"sync/atomic"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -20,6 +21,7 @@ type Call struct {
 	serial        uint32
 	noReply       bool
 	write         bool // goes to the sender's ordered lane
+	cost          int  // bytes that it takes while it is open
 
 	refusal *godbus.Error // the answer to a message that was not taken
 
@@ -30,16 +32,46 @@ type Call struct {
 	answered atomic.Bool
 }
 
-func newCall(s *Service, msg *godbus.Message) *Call {
-	c := &Call{svc: s, Args: msg.Body, serial: msg.Serial(), noReply: msg.Flags&godbus.FlagNoReplyExpected != 0}
-	c.Sender, _ = msg.Headers[godbus.FieldSender].Value().(string)
-	c.Path, _ = msg.Headers[godbus.FieldPath].Value().(godbus.ObjectPath)
-	c.iface, _ = msg.Headers[godbus.FieldInterface].Value().(string)
-	c.member, _ = msg.Headers[godbus.FieldMember].Value().(string)
+// newCall makes a call of a message of size bytes.
+func newCall(s *Service, msg *godbus.Message, size int) *Call {
+	c := &Call{svc: s, Args: msg.Body, serial: msg.Serial(), noReply: msg.Flags&godbus.FlagNoReplyExpected != 0, cost: callCost + size}
+	path, _ := msg.Headers[godbus.FieldPath].Value().(godbus.ObjectPath)
+	c.Sender, c.Path = header(msg, godbus.FieldSender), godbus.ObjectPath(strings.Clone(string(path)))
+	c.iface, c.member = header(msg, godbus.FieldInterface), header(msg, godbus.FieldMember)
 	if sig, ok := msg.Headers[godbus.FieldSignature].Value().(godbus.Signature); ok {
-		c.signature = sig.String()
+		c.signature = strings.Clone(sig.String())
+	}
+	for i, v := range c.Args {
+		c.Args[i] = cloned(v)
 	}
 	return c
+}
+
+func header(msg *godbus.Message, field godbus.HeaderField) string {
+	text, _ := msg.Headers[field].Value().(string)
+	return strings.Clone(text)
+}
+
+// cloned copies the strings of a value. godbus cuts the strings of a message out
+// of buffers of 4 KiB, one for the header and one for the body, and each string
+// that is kept would keep its buffer. Only what our methods take is worth it:
+// strings, in variants too, and options.
+func cloned(v any) any {
+	switch v := v.(type) {
+	case string:
+		return strings.Clone(v)
+	case godbus.Variant:
+		if text, ok := v.Value().(string); ok {
+			return godbus.MakeVariant(strings.Clone(text))
+		}
+	case map[string]godbus.Variant:
+		all := make(map[string]godbus.Variant, len(v))
+		for key, value := range v {
+			all[strings.Clone(key)], _ = cloned(value).(godbus.Variant)
+		}
+		return all
+	}
+	return v
 }
 
 // Return answers the call with values. Only the first answer counts.

@@ -14,6 +14,13 @@ func (s *Service) Senders() int {
 	return len(s.senders.all)
 }
 
+// Open returns how many bytes the calls of all senders take.
+func (s *Service) Open() int {
+	s.senders.mu.Lock()
+	defer s.senders.mu.Unlock()
+	return s.senders.open
+}
+
 // Knows reports whether a sender's uid is cached.
 func (s *Service) Knows(sender string) bool {
 	s.senders.mu.Lock()
@@ -29,8 +36,10 @@ func (s *Service) Queued() int {
 	return len(s.out.items)
 }
 
-// MaxOpen and CompactAt are the limits that tests exceed.
+// These are the limits that tests exceed: calls and bytes of one sender, a
+// message, the outbox.
 const (
+	MaxCalls   = maxOpen / callCost
 	MaxOpen    = maxOpen
 	CompactAt  = compactAt
 	MaxMessage = maxMessage

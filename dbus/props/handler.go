@@ -60,7 +60,7 @@ func (s *Service) intercept(msg *godbus.Message) {
 	if msg.Type != godbus.TypeMethodCall {
 		return
 	}
-	c := newCall(s, msg)
+	c := newCall(s, msg, s.wire.size)
 	c.write = s.tree.isWrite(c)
 	msg.Flags |= godbus.FlagNoReplyExpected
 	delete(msg.Headers, godbus.FieldInterface)

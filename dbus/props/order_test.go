@@ -2,6 +2,7 @@ package props_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -166,12 +167,46 @@ func TestSendersAreForgotten(t *testing.T) {
 func TestTooManyOpenCalls(t *testing.T) {
 	f := newFixture(t)
 	r := f.bus.Raw(t)
-	for range props.MaxOpen {
+	for range props.MaxCalls {
 		r.Call(name, path, iface, "Never")
 	}
 	refused := r.Reply(r.Call(name, path, iface, "Never"))
 	assert.Equal(t, props.ErrLimitsExceeded, refused.Headers[godbus.FieldErrorName].Value())
 	assert.NoError(t, set(f.bus.Connect(t), "Text", "others are served"))
+}
+
+// What waits is bounded in bytes: a few calls with long arguments are as much as
+// many with short ones.
+func TestTooManyOpenBytes(t *testing.T) {
+	f := newFixture(t)
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	impl := f.impl()
+	impl.Set = func(c *props.Call, _ string, _ any) {
+		select {
+		case entered <- struct{}{}:
+		default:
+		}
+		<-release
+		c.Return()
+	}
+	_, err := f.svc.Add("/test/slow", impl)
+	require.NoError(t, err)
+	r := f.bus.Raw(t)
+	const size = props.MaxMessage - 1024
+	long := godbus.MakeVariant(strings.Repeat("x", size))
+	write := func() uint32 { return r.Call(name, "/test/slow", getIface, "Set", iface, "Text", long) }
+	first := write()
+	<-entered
+	for range props.MaxOpen / size {
+		write()
+	}
+	refused := r.Reply(write())
+	assert.Equal(t, props.ErrLimitsExceeded, refused.Headers[godbus.FieldErrorName].Value())
+	assert.NoError(t, set(f.bus.Connect(t), "Text", "others are served"))
+	close(release)
+	assert.Equal(t, godbus.TypeMethodReply, r.Reply(first).Type)
+	eventually(t, "what was taken is done", func() bool { return f.svc.Open() == 0 })
+	assert.Equal(t, godbus.TypeMethodReply, r.Reply(write()).Type)
 }
 
 func TestCloseDoesNotWaitForAnswers(t *testing.T) {

@@ -10,13 +10,15 @@ import (
 )
 
 // Bounds on what clients may have open at once. They are far above what a
-// client needs and keep a flood from using up memory or others' time.
+// client needs and keep a flood from using up memory or others' time. Memory is
+// what they are about: GOMEMLIMIT of the unit file leaves room for maxOpenTotal.
 const (
-	maxOpen      = 8192  // calls of one sender: queued, unanswered or unsent
-	maxOpenTotal = 32768 // calls of all senders; above it, each has
-	fairShare    = 64    // this many
-	maxUnsent    = 16    // replies of one sender that the bus has not taken yet
-	maxRefusals  = 64    // unsent LimitsExceeded replies to one sender
+	maxOpen      = 20 << 20  // bytes of one sender's calls: queued, unanswered or unsent
+	maxOpenTotal = 24 << 20  // bytes of all senders' calls; above it, each has
+	fairShare    = 192 << 10 // this much
+	callCost     = 3 << 10   // more than an open call takes beside its message
+	maxUnsent    = 16        // replies of one sender that the bus has not taken yet
+	maxRefusals  = 64        // unsent LimitsExceeded replies to one sender
 
 	// identifyTimeout bounds the wait for the bus driver.
 	identifyTimeout = 5 * time.Second
@@ -29,7 +31,7 @@ type senders struct {
 	svc    *Service
 	mu     sync.Mutex
 	all    map[string]*sender
-	open   int
+	open   int // bytes, as sender.open
 	closed bool
 	wg     sync.WaitGroup // lanes
 
@@ -45,7 +47,7 @@ type sender struct {
 	gone     bool // left the bus
 	reads    lane
 	writes   lane
-	open     int
+	open     int // bytes that its calls take, 0 = it has none
 	unsent   int
 	refusals int
 	room     *sync.Cond // fewer unsent
@@ -80,8 +82,8 @@ func (s *senders) accept(c *Call) {
 		return
 	}
 	defer s.mu.Unlock()
-	f.open++
-	s.open++
+	f.open += c.cost
+	s.open += c.cost
 	l := &f.reads
 	if c.write {
 		l = &f.writes
@@ -212,8 +214,8 @@ func (s *senders) finished(c *Call) {
 	if c.refused {
 		f.refusals--
 	} else {
-		f.open--
-		s.open--
+		f.open -= c.cost
+		s.open -= c.cost
 	}
 	s.forget(f)
 }

@@ -64,6 +64,7 @@ type Service struct {
 	senders *senders
 	laggard laggards
 	socket  net.Conn
+	wire    *wire
 	conn    *godbus.Conn
 	wg      sync.WaitGroup // writer and watcher
 
@@ -134,7 +135,8 @@ func (s *Service) Connect(ctx context.Context, address string) error {
 
 func (s *Service) handshake(ctx context.Context, socket net.Conn) (*godbus.Conn, error) {
 	h := handler{s}
-	conn, err := godbus.NewConn(newWire(socket, s.refuse), godbus.WithHandler(h), godbus.WithSignalHandler(s.senders),
+	s.wire = newWire(socket, s.refuse)
+	conn, err := godbus.NewConn(s.wire, godbus.WithHandler(h), godbus.WithSignalHandler(s.senders),
 		godbus.WithIncomingInterceptor(s.intercept))
 	if err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ type wire struct {
 	in     *bufio.Reader
 	framed bool   // set with BEGIN, before the reader goroutine starts
 	frame  []byte // rest of the message that is being handed on
+	size   int    // of that message, for the interceptor: it runs in the reader goroutine, too
 	refuse func(envelope, *godbus.Error)
 }
 
@@ -106,7 +107,7 @@ func (w *wire) next() error {
 		w.refuse(e, Errorf(ErrInvalidArgs, "The message is not taken: %s. Nothing was done.", reason))
 		return nil
 	}
-	w.frame = frame
+	w.frame, w.size = frame, len(frame)
 	return nil
 }
 
