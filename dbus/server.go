@@ -222,6 +222,10 @@ func (s *Server) watch(svc *props.Service) {
 	}
 }
 
+// Told returns when the bus has taken what was published of the BMC, or when ctx
+// ends.
+func (s *Server) Told(ctx context.Context) { s.services[0].Flush(ctx) }
+
 // Done is closed when a connection is lost or the server was closed; [Server.Err]
 // says why.
 func (s *Server) Done() <-chan struct{} { return s.done }

@@ -36,6 +36,7 @@ type machine struct {
 	simulate bool
 	rebooted chan struct{} // closed when the simulated BMC was told to reboot
 	once     sync.Once
+	told     func(context.Context) // returns when the bus has the BMC's state
 }
 
 // openMachine opens the boards. It touches no line (DESIGN.md P7).
@@ -130,9 +131,18 @@ func (m *machine) domainIDs() (all []int) {
 	return all
 }
 
-// Reboot restarts the BMC. A simulated one gets a new boot id at its next
-// start, and the daemon ends.
+// tellWithin bounds how long a reboot waits for the bus.
+const tellWithin = time.Second
+
+// Reboot restarts the BMC. NotReady is on the bus before it begins, whichever of
+// our connections the bus reads first; a hard one waits for nothing. A simulated
+// BMC gets a new boot id at its next start, and the daemon ends.
 func (m *machine) Reboot(ctx context.Context, hard bool) error {
+	if !hard {
+		ctx, cancel := context.WithTimeout(ctx, tellWithin)
+		m.told(ctx)
+		cancel()
+	}
 	if !m.simulate {
 		return m.units.reboot(ctx, hard)
 	}

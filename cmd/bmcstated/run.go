@@ -158,7 +158,7 @@ func daemon(ctx context.Context, f flags, cfg config.Config, notes *notices) (in
 		p.close()
 		return exitFailure, errors.Join(err, eng.Close())
 	}
-	fm.server = server
+	fm.server, m.told = server, server.Told
 	p.watch(cfg, eng.Post, server)
 	return serveBus(ctx, eng, server, fm, p, m, notes)
 }

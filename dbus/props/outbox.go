@@ -23,7 +23,7 @@ const (
 // outgoing is one message in the outbox.
 type outgoing struct {
 	kind  kind
-	msg   *godbus.Message
+	msg   *godbus.Message   // nil: nothing, for the sake of sent
 	path  godbus.ObjectPath // of the object, for signals
 	field string            // interface and property, for changed
 	sent  func()            // called once the message has been written or dropped

@@ -260,7 +260,9 @@ func (s *Service) write() {
 		for item, ok := s.out.take(); ok; item, ok = s.out.take() {
 			// What cannot be sent has no one to be told to; a lost
 			// connection shows in watch.
-			s.conn.Send(item.msg, make(chan *godbus.Call, 1))
+			if item.msg != nil {
+				s.conn.Send(item.msg, make(chan *godbus.Call, 1))
+			}
 			item.done()
 		}
 		if s.out.isClosed() {
@@ -274,6 +276,22 @@ func (s *Service) write() {
 		case <-timer.C:
 			s.laggard.wake()
 		}
+	}
+}
+
+// Flush returns when the bus has taken every message that was queued before: what
+// another connection of ours sends from then on comes after them. It gives up when
+// ctx ends or the service does.
+func (s *Service) Flush(ctx context.Context) {
+	written := make(chan struct{})
+	s.out.put(outgoing{sent: func() { close(written) }})
+	select {
+	case <-written:
+	case <-ctx.Done():
+		return
+	}
+	if s.Err() == nil { // the bus reads a connection in order: an answer says that it has come so far
+		_ = s.conn.BusObject().CallWithContext(ctx, driver+".GetId", 0).Err
 	}
 }
 

@@ -1,6 +1,7 @@
 package props_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -166,4 +167,36 @@ func TestPacedProperty(t *testing.T) {
 		signals++
 	}
 	assert.LessOrEqual(t, signals, 1+int(time.Since(start)/pace))
+}
+
+// What another connection sends once Flush has returned comes later on the bus,
+// though the bus may read that connection first.
+func TestFlushPutsSignalsAheadOfOtherConnections(t *testing.T) {
+	f := newFixture(t)
+	w := watch(t, f.bus)
+	for n := range uint32(100) {
+		f.obj.Update(props.Change{Interface: iface, Property: "Number", Value: n + 10})
+		f.svc.Flush(t.Context())
+		w.Call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId")
+		require.Equal(t, godbus.TypeSignal, w.Next().Type, "the signal was there before the call")
+		require.Equal(t, godbus.TypeMethodReply, w.Next().Type)
+	}
+
+	f.bus.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	f.svc.Flush(ctx) // a bus that hangs holds nobody up
+	require.Error(t, ctx.Err())
+	f.bus.Resume(t)
+	require.NoError(t, f.svc.Close())
+	f.svc.Flush(t.Context())
+}
+
+// A service that never came to the bus.
+func TestFlushWithoutABus(t *testing.T) {
+	f := &fixture{bus: dbustest.Start(t), log: new(safeBuffer)}
+	f.build(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.svc.Flush(ctx)
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bmcstate/bmcstate/dbus/dbustest"
 	"github.com/bmcstate/bmcstate/gpio"
 	"github.com/bmcstate/bmcstate/state/statetest"
 	"github.com/bmcstate/bmcstate/systemd/systemdtest"
@@ -61,10 +63,18 @@ func TestTargetsS39BMCReboot(t *testing.T) {
 	d := bootTargets(t, systemdConfig)
 	d.sd.Script("reboot.target", systemdtest.Script{Unfinished: true})
 	signals := d.subscribe(propsIface, "PropertiesChanged")
+	monitor := d.bus.Monitor(t)
 	require.NoError(t, d.mset("Reboot"))
 	assert.Equal(t, []string{"StartUnit(reboot.target, replace-irreversibly)"}, d.started(1))
+	before := monitor.Until("the start", func(m *godbus.Message) bool { return dbustest.IsCall(m, "StartUnit") })
+	assert.True(t, slices.ContainsFunc(before, func(m *godbus.Message) bool {
+		return dbustest.Shows(m, "CurrentBMCState", shorts.Replace("BS.NotReady"))
+	}), "NotReady is told before the reboot begins")
 	d.untilBMC("NotReady")
+	d.sd.SetActive(multiUser, "inactive")
 	d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
+	d.sd.SetActive(powerOn, "active") // told behind it
+	d.untilChassis("On")
 	assert.Equal(t, []string{"NotReady"}, values(d.drain(signals), "CurrentBMCState"))
 	assert.Equal(t, shorts.Replace("BT.Reboot"), d.get(bmcName, bmcPath, bmcName, "RequestedBMCTransition"))
 }
@@ -98,6 +108,14 @@ func TestTargetsS41Times(t *testing.T) {
 	statetest.Covers(t, "S41")
 	d := bootTargets(t, systemdConfig)
 	first := d.get(bmcName, bmcPath, bmcName, "LastRebootTime").(uint64)
+	for range 3 { // also when it is published anew
+		require.NoError(t, d.set(bmcName, bmcPath, bmcName, "CurrentBMCState", shorts.Replace("BS.UpdateInProgress")))
+		d.untilBMC("UpdateInProgress")
+		d.sd.Finish(d.sd.Foreign(multiUser, "stop"), "done")
+		d.untilBMC("NotReady")
+		d.sd.Finish(d.sd.Foreign(multiUser, "start"), "done")
+		d.untilBMC("Ready")
+	}
 	assert.Equal(t, first, d.get(bmcName, bmcPath, bmcName, "LastRebootTime"))
 	booted := time.Now().Add(-gpio.BootTime()).UnixMilli()
 	assert.InDelta(t, float64(booted), float64(first), 20_000, "ten times S41's bound")
