@@ -201,12 +201,15 @@ func (d *domain) seen(ev seen) {
 		d.lastRead = d.boot()
 	}
 	before, knownBefore := d.powered()
-	quiescedBefore := d.levels.Quiesced
+	quiescedBefore, upBefore := d.levels.Quiesced, unitsUp(&d.levels)
 	d.levels.Pressed = ev.levels.Pressed // a button is no change of the host
 	moved := ev.levels != d.levels
 	d.levels = ev.levels
 	d.buttonsSeen()
 	d.quiesceSeen(quiescedBefore)
+	if upBefore && d.levels.HostActive == state.LevelOff && !unitsUp(&d.levels) {
+		d.values.hostGone() // with the power still on, as in a warm reboot
+	}
 	on, known := d.powered()
 	if known && (!knownBefore || on != before) {
 		d.powerMoved(on)
@@ -225,6 +228,11 @@ func (d *domain) seen(ev seen) {
 	if d.judging != nil && d.judging.probe == ev.id {
 		d.judged(agreed)
 	}
+}
+
+// unitsUp reports whether the host's units show it as anything but off.
+func unitsUp(l *state.Levels) bool {
+	return l.HostActive == state.LevelOn || l.Quiesced == state.LevelOn || l.Diagnostic == state.LevelOn
 }
 
 // powerMoved takes a change of the power state, the first known one included.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/sequence"
+	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
 // targetsRig is a rig whose domain is run by systemd targets. Its host is off.
@@ -34,6 +35,34 @@ func (r *rig) unitLevels(power, host state.Level) {
 	}
 	r.levels.PowerGood, r.levels.PostComplete, r.levels.HostActive = power, state.LevelAbsent, host
 	r.look()
+}
+
+// bug-reports.md 13: what only a running host has goes in the same step as the
+// host, also where its power stays on, as in a warm reboot. A quiesced host keeps
+// what tells how far it came.
+func TestProgressGoesWithTheHostsUnit(t *testing.T) {
+	statetest.Covers(t, "B13")
+	for _, quiesced := range []bool{false, true} {
+		r := targetsRig(t)
+		r.unitLevels(state.LevelOn, state.LevelOn)
+		r.setProp(PropBootProgress, uint64(state.BootProgressOSRunning))
+		r.setProp(PropOSState, uint64(state.OSStateBootComplete))
+		if quiesced {
+			r.levels.Quiesced = state.LevelOn
+			r.unitLevels(state.LevelOn, state.LevelOff)
+			require.Equal(t, state.HostStateQuiesced, r.hostState())
+			require.Equal(t, state.BootProgressOSRunning, r.host[len(r.host)-1].BootProgress)
+			r.levels.Quiesced = state.LevelOff
+		}
+		r.unitLevels(state.LevelOn, state.LevelOff)
+		for _, h := range r.host {
+			if h.Current == state.HostStateOff {
+				require.Equal(t, state.BootProgressUnspecified, h.BootProgress)
+				require.Equal(t, state.OSStateInactive, h.OS)
+			}
+		}
+		require.Equal(t, state.HostStateOff, r.hostState())
+	}
 }
 
 // look has the levels read.
