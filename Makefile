@@ -67,7 +67,8 @@ demo: deps build
 run: deps build
 	@PROGRAMS=$(BUILD) $(DEMO)/run.sh
 
-# Packages with tests that need no race detector and are slow under it.
+# Packages with tests that need no race detector and are slow under it. The
+# daemons of the crash tests wait more than they work: eight at a time.
 PLAIN := ./state/engine ./cmd/bmcstated/crash ./cmd/bmcstate-sim
 
 ## test: vet, and every test on a real bus, under the race detector where that
@@ -76,7 +77,7 @@ test: deps
 	@$(DEMO)/deps.sh gcc=gcc cc=libc6-dev setpriv=util-linux
 	go vet ./...
 	@set -o pipefail; export CI=$${CI:-true}; { go test -race -timeout 30m -json ./...; \
-		a=$$?; go test -timeout 30m -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go dbus/scenarios/COVERAGE.md
+		a=$$?; go test -timeout 30m -parallel 8 -json $(PLAIN); b=$$?; exit $$((a | b)); } | go run ./.ci/summary.go dbus/scenarios/COVERAGE.md
 
 race: test
 

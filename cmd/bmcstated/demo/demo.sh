@@ -40,9 +40,14 @@ has() { grep -Eq -- "$1" <<<"$ANSWER"; }
 get() { bus get-property "$@"; }
 
 # request OBJECT... PROPERTY VALUE: a write, which answers nothing when it is
-# accepted.
+# accepted. A power off that a slow disk has not taken yet keeps it back.
 request() {
+  local until=$((SECONDS + 60))
   bus set-property "$1" "$2" "$3" "$4" s "$5"
+  while has "must be written first" && [ $SECONDS -lt $until ]; do
+    sleep 0.05
+    bus set-property "$1" "$2" "$3" "$4" s "$5"
+  done
   check "the write is accepted" is ""
 }
 
@@ -59,7 +64,7 @@ monitor() {
     --match="type='signal',path='${HOST[1]}',member='PropertiesChanged'" monitor >"$WORK/signals" 2>"$WORK/monitor.log" &
   own $!
   exec 3<"$WORK/signals"
-  eventually 10 grep -q Monitoring "$WORK/monitor.log" || die "busctl monitor does not start: $(cat "$WORK/monitor.log")"
+  eventually 60 grep -q Monitoring "$WORK/monitor.log" || die "busctl monitor does not start: $(cat "$WORK/monitor.log")"
 }
 
 # passes STATE...: whether CurrentHostState now goes through exactly these
@@ -68,7 +73,7 @@ passes() {
   local line state wanted
   for wanted in "$@"; do
     while :; do
-      if ! read -r -t 20 line <&3; then
+      if ! read -r -t 120 line <&3; then
         echo "CurrentHostState does not change to $wanted"
         return 1
       fi
@@ -81,7 +86,7 @@ passes() {
 }
 
 start_bus
-start_daemon
+start_daemon --config "$(unhurried)"
 monitor
 
 say "What is there"

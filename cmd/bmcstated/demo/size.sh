@@ -21,9 +21,9 @@ for program in "$@"; do
 done
 
 start_bus
-start_daemon
+start_daemon --config "$(unhurried)"
 for transition in on reboot chassis-off; do
-  "$PROGRAMS/bmcstatectl" $transition --wait --timeout 60s >/dev/null || failed=1
+  "$PROGRAMS/bmcstatectl" $transition --wait --timeout 120s >/dev/null || failed=1
 done
 for _ in $(seq 50); do
   answers || failed=1
