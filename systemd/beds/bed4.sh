@@ -5,7 +5,7 @@
 #
 # usage: bed4.sh [TEST-FLAG...]      for example: bed4.sh -test.run 'TestReexec|TestKill'
 #
-# Environment: BED_TIMEOUT (seconds for the run, default 900), BED_CACHE.
+# Environment: BED_TIMEOUT (seconds for the run, default 3600), BED_CACHE.
 # The exit status is that of the cases.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -44,7 +44,7 @@ say "ready to boot after $((SECONDS - began)) s"
 
 # Without a systemd on the outside: no registration, no unit of our own, and the
 # unified hierarchy asked for by hand.
-SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 timeout --foreground -k 5 "${BED_TIMEOUT:-900}" \
+SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 timeout --foreground -k 5 "${BED_TIMEOUT:-3600}" \
   systemd-nspawn --quiet --directory="$run/root" --volatile=overlay --register=no --keep-unit \
   --private-network --boot systemd.show_status=0 </dev/null 2>&1 | tr -d '\r' | tee "$CACHE/bed4.log" || true
 

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a case waits for what must come.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 const unitDir = "/run/systemd/system"
 

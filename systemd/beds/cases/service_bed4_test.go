@@ -50,7 +50,7 @@ func TestServiceRole(t *testing.T) {
 		require.NoError(t, n.StoreFile("bed", f))
 	}
 	log.Info("found", systemd.LogMessageID, systemd.MsgLinesReleased, systemd.LogDomain, 3, "kept", kept)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	require.NoError(t, h.Close(ctx))
 	cancel()
 	require.NoError(t, n.Ready("kept "+kept))
@@ -75,7 +75,7 @@ func TestServiceKeepsDescriptorsLogsAndIsWatched(t *testing.T) {
 	const unit = "t-role.service"
 	install(t, map[string]string{unit: "[Unit]\nStartLimitIntervalSec=0\n[Service]\nType=notify\nNotifyAccess=main\n" +
 		"ExecStart=/bed/cases -test.run=^TestServiceRole$\nEnvironment=" + roleVariable + "=1\nFileDescriptorStoreMax=4\n" +
-		"WatchdogSec=2\nRestart=always\nRestartSec=10ms\n"})
+		"WatchdogSec=6\nRestart=always\nRestartSec=10ms\n"})
 	u := open(t)
 	u.Watch(unit)
 	require.Equal(t, systemd.ResultDone, result(t, start(t, u, unit)))

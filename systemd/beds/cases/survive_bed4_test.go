@@ -65,7 +65,7 @@ func TestProductRestartUnderARunningHost(t *testing.T) {
 // The engine's own loop feeds the watchdog: when it is stuck, systemd replaces
 // the daemon, and nothing else changes.
 func TestProductWatchdog(t *testing.T) {
-	p := newProduct(t, 0, map[string]string{unit + ".d/watchdog.conf": "[Service]\nWatchdogSec=2s\nWatchdogSignal=SIGKILL\n" +
+	p := newProduct(t, 0, map[string]string{unit + ".d/watchdog.conf": "[Service]\nWatchdogSec=6s\nWatchdogSignal=SIGKILL\n" +
 		"Environment=BMCSTATE_ENGINE_HANG=" + hangEngine + "\n"})
 	p.on(1)
 	invocations := p.invocations()

@@ -187,7 +187,7 @@ func TestProductReloadAndReexec(t *testing.T) {
 		shell(t, "systemctl", verb)
 		began := time.Now()
 		assert.Equal(t, "TransitioningToRunning", p.get("host0", "CurrentHostState"))
-		assert.Less(t, time.Since(began), patience/2, "a Get waited for systemd")
+		assert.Less(t, time.Since(began), 10*time.Second, "a Get waited for systemd")
 		p.success(2*i + 1)
 		p.untilHost("Running")
 		p.request("host0", "Off")
