@@ -133,6 +133,8 @@ type Event struct {
 
 // Level is what is known about one line.
 type Level struct {
+	_ [0]func() // see state.Incomparable
+
 	Asserted bool  // the newer sample; false unless Known
 	Known    bool  // the line could be read
 	Agreed   bool  // both samples could be read and are equal

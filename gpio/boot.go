@@ -33,6 +33,8 @@ func BootID() (string, error) {
 
 // bootFile is the content of <run-dir>/boot, the simulated BMC's boot.
 type bootFile struct {
+	_ [0]func() // see state.Incomparable
+
 	ID      string        `json:"id"`
 	Anchor  time.Duration `json:"anchor"`  // BootTime at the simulated boot
 	Machine string        `json:"machine"` // BootID of the machine

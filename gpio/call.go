@@ -46,6 +46,8 @@ func (c *crew) close(limit time.Duration) {
 
 // call makes calls that may hang, one at a time, without hanging its callers.
 type call struct {
+	_ [0]func() // see state.Incomparable
+
 	mu      sync.Mutex
 	running chan struct{} // closed at the end of the running call, nil if none
 	since   time.Time

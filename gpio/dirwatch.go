@@ -12,6 +12,8 @@ import (
 // dirWatch waits for files of a directory to be replaced or deleted. It
 // survives the directory itself.
 type dirWatch struct {
+	_ [0]func() // see state.Incomparable
+
 	dir string
 	f   *os.File // inotify
 }

@@ -45,6 +45,8 @@ func unmoved(cause error) error { return fmt.Errorf("%w: %w", ErrUnmoved, cause)
 
 // LineError says which line failed at what. It is returned as a pointer.
 type LineError struct {
+	_ [0]func() // see state.Incomparable
+
 	Op     string // "read", "pulse", "release", "set level", "request", "watch", "mark"
 	Signal string
 	Chip   string // label of the chip, "" where there is none

@@ -34,6 +34,8 @@ const edgeBacklog = 64
 
 // due is something that happens by the clock.
 type due struct {
+	_ [0]func() // see state.Incomparable
+
 	At     time.Duration `json:"at"`
 	Kind   string        `json:"kind"`
 	Signal string        `json:"signal,omitempty"`

@@ -18,6 +18,8 @@ import (
 
 // Wire is one line of a board's wire log: a wire that moved.
 type Wire struct {
+	_ [0]func() // see state.Incomparable
+
 	At       time.Duration // BootTime
 	Signal   string
 	Asserted bool

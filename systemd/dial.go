@@ -23,6 +23,8 @@ const (
 
 // stream is a bus socket whose writes cannot hang and whose reads are buffered.
 type stream struct {
+	_ [0]func() // see state.Incomparable
+
 	net.Conn
 	in *bufio.Reader
 }

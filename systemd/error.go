@@ -39,6 +39,8 @@ const nameFailed = "org.freedesktop.DBus.Error.Failed"
 
 // Error is a call to systemd that did not succeed.
 type Error struct {
+	_ [0]func() // see state.Incomparable
+
 	Op   string // the method, for example "StartUnit"
 	Unit string // the unit or job it was about, "" if none
 	Name string // D-Bus error name; NameNoReply if the deadline passed, NameDisconnected if there is no bus

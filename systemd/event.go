@@ -27,6 +27,8 @@ func (s UnitState) Up() bool { return s.Active == "active" || s.Active == "activ
 
 // JobInfo is a systemd job on a watched unit.
 type JobInfo struct {
+	_ [0]func() // see state.Incomparable
+
 	ID   uint32
 	Unit string // as given to [Units.Watch]
 	// Type is read from the job object: "start", "stop", "restart",
@@ -67,6 +69,8 @@ type Event interface{ isEvent() }
 // UnitChanged carries a watched unit's state after it was read: the first time
 // in any case, later when it differs.
 type UnitChanged struct {
+	_ [0]func() // see state.Incomparable
+
 	State UnitState
 	// Err is set, and all but State.Name empty, when the unit cannot be read
 	// (an invalid name, for example).
@@ -82,6 +86,8 @@ type JobQueued struct{ Job JobInfo }
 
 // JobEnded follows every [JobQueued].
 type JobEnded struct {
+	_ [0]func() // see state.Incomparable
+
 	Job    JobInfo
 	Result string
 }
@@ -89,6 +95,8 @@ type JobEnded struct {
 // LinkChanged says that systemd answers, or why it does not. While the link is
 // down, the last states stand as they were read.
 type LinkChanged struct {
+	_ [0]func() // see state.Incomparable
+
 	Up  bool
 	Err error
 }

@@ -48,6 +48,8 @@ type pendingCall struct {
 
 // earlyEnd is the end of a job that no reply has named yet.
 type earlyEnd struct {
+	_ [0]func() // see state.Incomparable
+
 	result    string
 	announced bool // as somebody else's
 }
@@ -135,7 +137,7 @@ func (u *Units) deliver(j *job, result string) {
 func (u *Units) forget(j *job) {
 	delete(u.jobs, j.id)
 	if !j.own && len(u.calls) > 0 && len(u.early) < maxEarly {
-		u.early[j.id] = earlyEnd{j.result, j.announced} // its call may still be waiting for a late reply
+		u.early[j.id] = earlyEnd{result: j.result, announced: j.announced} // its call may still be waiting for a late reply
 	}
 	if j.ruleLink != nil && u.link == j.ruleLink {
 		j.ruleLink.dropMatches(j.rules)

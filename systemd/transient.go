@@ -45,7 +45,7 @@ const stopWithin = 5 * time.Second
 // runs as PID 1's child, outside our own sandbox. One of the same name must not
 // be running.
 func (u *Units) Run(ctx context.Context, unit string, argv []string, limit time.Duration) (Exit, error) {
-	v := func(name string, value any) property { return property{name, godbus.MakeVariant(value)} }
+	v := func(name string, value any) property { return property{Name: name, Value: godbus.MakeVariant(value)} }
 	job, err := u.enqueue(ctx, "StartTransientUnit", "start", unit, ModeFail, []property{
 		v("Description", "bmcstate probe "+path.Base(argv[0])), v("Type", "oneshot"),
 		v("ExecStart", []execStart{{argv[0], argv, false}}),

@@ -18,6 +18,8 @@ const (
 
 // Options configure [Open]. The zero value is right for a BMC.
 type Options struct {
+	_ [0]func() // see state.Incomparable
+
 	// Address of the bus, for example "unix:path=/run/dbus/system_bus_socket";
 	// "" = DBUS_SYSTEM_BUS_ADDRESS, else the system bus.
 	Address string

@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	"github.com/bmcstate/bmcstate/cmd/internal/config"
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // flags are the command line.
 type flags struct {
+	_ state.Incomparable
+
 	config       string
 	simulate     bool
 	stateDir     string

@@ -31,6 +31,8 @@ type notices struct {
 
 // openRequest is a request that has not ended.
 type openRequest struct {
+	_ state.Incomparable
+
 	domain            int
 	op, by            string
 	launched, unknown bool

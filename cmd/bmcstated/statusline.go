@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // snapshot is what the status line tells of the daemon. Its zero value is a
@@ -16,6 +18,8 @@ type snapshot struct {
 
 // domainStatus is what one power domain does.
 type domainStatus struct {
+	_ state.Incomparable
+
 	name    string // "domain 0", "BMC"
 	running string // the operation; "" = none
 	by      string // who asked for it

@@ -31,6 +31,8 @@ var _ engine.Board = (*unitBoard)(nil)
 
 // boardUnits are the units that show how a domain is.
 type boardUnits struct {
+	_ state.Incomparable
+
 	powerOn, powerOff, running, stopped, quiesced, diagnostic string
 }
 

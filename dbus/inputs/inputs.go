@@ -9,6 +9,7 @@ import (
 
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/slog"
 )
 
@@ -57,12 +58,16 @@ func (p *Property) asserted(v any) (bool, error) {
 
 // Level is what is known of an input; Err says why it is unknown.
 type Level struct {
+	_ state.Incomparable
+
 	Asserted bool
 	Err      error
 }
 
 // Event says that an input may have changed. With Gap Asserted says nothing.
 type Event struct {
+	_ state.Incomparable
+
 	Signal   string
 	Asserted bool
 	Gap      bool
@@ -166,6 +171,8 @@ func (s *Source) One(ctx context.Context, signal string) Level {
 
 // asking is one property's call; a service that hangs has one at most.
 type asking struct {
+	_ state.Incomparable
+
 	mu      sync.Mutex
 	pending *godbus.Call
 }
@@ -198,5 +205,5 @@ func (s *Source) ask(ctx context.Context, conn *godbus.Conn, i int) Level {
 		return Level{Err: fmt.Errorf("%s of %s cannot be read: %w", p.Name, p.Service, err)}
 	}
 	asserted, err := p.asserted(v.Value())
-	return Level{asserted, err}
+	return Level{Asserted: asserted, Err: err}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 const (
@@ -41,6 +43,8 @@ type Marker struct {
 
 // moved is an object that has come or gone.
 type moved struct {
+	_ state.Incomparable
+
 	path string
 	gone bool
 }

@@ -1,5 +1,7 @@
 package props
 
+import "github.com/bmcstate/bmcstate/state"
+
 // Interface describes a D-Bus interface. It is a table: it is not changed once
 // an object uses it, so many objects may share one.
 type Interface struct {
@@ -10,6 +12,8 @@ type Interface struct {
 
 // Property describes one property of an [Interface].
 type Property struct {
+	_ state.Incomparable
+
 	Name string
 	Type string // D-Bus signature of one complete type
 	// Writable properties go to [Impl.Set]; the others answer

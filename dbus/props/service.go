@@ -312,6 +312,8 @@ func (s *Service) warn(t *throttle, msg string, args ...any) {
 
 // throttle lets one event pass per second and counts the others.
 type throttle struct {
+	_ state.Incomparable
+
 	mu      sync.Mutex
 	last    time.Time
 	skipped int

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // Failure is the message of a service's failure.
@@ -21,6 +23,8 @@ const Failure = "xyz.openbmc_project.State.Error.CriticalServiceFailure"
 // Action is what a failure calls for: an entry in the event log, with a dump of
 // the BMC, and perhaps a quiesced BMC.
 type Action struct {
+	_ state.Incomparable
+
 	Message string // the error's name
 	Unit    string
 	Result  string // of the job; "failed" for a unit that was found failed
@@ -45,6 +49,8 @@ const (
 // failure is one failure of a service. It is told by its job's end, by the unit's
 // state, or by both, in any order, and acted on once.
 type failure struct {
+	_ state.Incomparable
+
 	byJob      bool   // its job's end is known
 	invocation string // of the unit; "" = its state has not been seen yet
 }

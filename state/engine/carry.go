@@ -192,7 +192,7 @@ func (e *Engine) bar(eff barrierEffect) {
 	if err != nil {
 		e.opts.Log.Error("the barrier of a power off could not be written", "domain", eff.domain, "request", eff.request, "err", err)
 	}
-	e.inbox.put(permitEvent{barred{eff.domain, eff.request, err}, permit})
+	e.inbox.put(permitEvent{barred: barred{domain: eff.domain, request: eff.request, err: err}, permit: permit})
 }
 
 func (e *Engine) void(eff voidEffect) {

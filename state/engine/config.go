@@ -70,6 +70,8 @@ type DomainConfig struct {
 
 // Output is a level of an output.
 type Output struct {
+	_ state.Incomparable
+
 	Signal string
 	On     bool
 }

@@ -98,7 +98,7 @@ func (c *Core) mask(ev Mask) {
 		d.controls.masked[ev.Button] = ev.On
 		c.emitReplyLater(ev.Reply, Answer{})
 	})
-	c.emit(holdEffect{d.cfg.ID, id, out, ev.On})
+	c.emit(holdEffect{domain: d.cfg.ID, id: id, signal: out, hold: ev.On})
 }
 
 // nmi pulses the NMI output.
@@ -138,7 +138,7 @@ func (d *domain) pulseNMI(done func(error)) {
 		done(err)
 	})
 	d.controls.nmi = id
-	d.core.emit(pressEffect{d.cfg.ID, id, nmiOut, nmiWidth})
+	d.core.emit(pressEffect{domain: d.cfg.ID, id: id, signal: nmiOut, width: nmiWidth})
 }
 
 // nmiButton passes a press of the NMI button on.
@@ -176,12 +176,12 @@ func (d *domain) passThrough(b state.Button, down bool) {
 	switch {
 	case out == "" || out == sequence.PowerOut && d.cfg.Options.PowerLevel:
 	case !down && k.passing[b] != 0:
-		d.core.emit(releaseEffect{d.cfg.ID, out})
+		d.core.emit(releaseEffect{domain: d.cfg.ID, signal: out})
 	case !down || !known || k.passing[b] != 0 || d.run != nil && d.run.pulsing == out:
 	default:
 		id := k.begin(func(error) { k.passing[b] = 0 }) // the line's error is in the board's log
 		k.passing[b] = id
-		d.core.emit(pressEffect{d.cfg.ID, id, out, d.cfg.Timings.ForceOffPulse})
+		d.core.emit(pressEffect{domain: d.cfg.ID, id: id, signal: out, width: d.cfg.Timings.ForceOffPulse})
 	}
 }
 

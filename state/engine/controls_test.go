@@ -91,12 +91,12 @@ func TestButtonIsPassedThrough(t *testing.T) {
 		press(r, signal, true)
 		p, ok := lastOf[pressEffect](r)
 		require.True(t, ok)
-		assert.Equal(t, pressEffect{0, p.id, out, r.core.cfg.Domains[0].Timings.ForceOffPulse}, p)
+		assert.Equal(t, pressEffect{domain: 0, id: p.id, signal: out, width: r.core.cfg.Domains[0].Timings.ForceOffPulse}, p)
 		_, released := lastOf[releaseEffect](r)
 		require.False(t, released)
 		press(r, signal, false)
 		rel, _ := lastOf[releaseEffect](r)
-		assert.Equal(t, releaseEffect{0, out}, rel)
+		assert.Equal(t, releaseEffect{domain: 0, signal: out}, rel)
 		r.step(controlled{0, p.id, nil})
 	}
 

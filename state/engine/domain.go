@@ -79,6 +79,8 @@ type domain struct {
 // openPress is a press of the power button that nothing has confirmed yet. No
 // other press may follow it before until: the second would undo the first.
 type openPress struct {
+	_ state.Incomparable
+
 	until   time.Duration // 0 = none
 	raising bool
 	at      time.Duration
@@ -87,6 +89,8 @@ type openPress struct {
 // otherHands is a transition that somebody else began. Requests wait until it
 // settles; nothing is forced.
 type otherHands struct {
+	_ state.Incomparable
+
 	until time.Duration  // 0 = none
 	up    bool           // towards on
 	phase sequence.Phase // that it shows; 0 = none

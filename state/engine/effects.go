@@ -25,6 +25,8 @@ type (
 	// pulseEffect asserts an output for a while, or sets the level of one; an
 	// [acted] event answers when the line is released, or has its level.
 	pulseEffect struct {
+		_ state.Incomparable
+
 		domain   int
 		request  uint64
 		step     int
@@ -40,6 +42,8 @@ type (
 	// startEffect starts a unit; an [acted] event answers when its job has
 	// ended.
 	startEffect struct {
+		_ state.Incomparable
+
 		domain  int
 		request uint64
 		step    int
@@ -63,6 +67,8 @@ type (
 	}
 	// releaseEffect ends a pulse early.
 	releaseEffect struct {
+		_ state.Incomparable
+
 		domain int
 		signal string
 	}
@@ -79,6 +85,8 @@ type (
 	voidEffect struct{ entries []uint64 }
 	// rebootEffect restarts the BMC.
 	rebootEffect struct {
+		_ state.Incomparable
+
 		entry uint64
 		hard  bool
 		seq   uint64
@@ -94,6 +102,8 @@ type (
 	// holdEffect holds an output at its idle level, or ends that; a [controlled]
 	// event answers.
 	holdEffect struct {
+		_ state.Incomparable
+
 		domain int
 		id     uint64
 		signal string
@@ -102,6 +112,8 @@ type (
 	// levelEffect drives a level-type output for what is no transition; a
 	// [controlled] event answers.
 	levelEffect struct {
+		_ state.Incomparable
+
 		domain int
 		id     uint64
 		out    Output
@@ -110,6 +122,8 @@ type (
 	// pressEffect pulses an output for what is no transition: an NMI, or a front
 	// panel button that is passed on. A [controlled] event answers.
 	pressEffect struct {
+		_ state.Incomparable
+
 		domain int
 		id     uint64
 		signal string
@@ -117,6 +131,8 @@ type (
 	}
 
 	publishPanel struct {
+		_ state.Incomparable
+
 		host  int
 		panel state.Panel
 	}
@@ -125,19 +141,27 @@ type (
 		host  state.Host
 	}
 	publishChassis struct {
+		_ state.Incomparable
+
 		index   int
 		chassis state.Chassis
 	}
 	publishSystem struct {
+		_ state.Incomparable
+
 		index   int
 		chassis state.Chassis
 	}
 	publishBMC      struct{ bmc state.BMC }
 	publishSchedule struct {
+		_ state.Incomparable
+
 		index    int
 		schedule state.Schedule
 	}
 	publishQueue struct {
+		_ state.Incomparable
+
 		domain int
 		queue  state.Queue
 	}
@@ -196,11 +220,15 @@ type (
 	}
 	// committed says how the journal fared with the entries first..last.
 	committed struct {
+		_ state.Incomparable
+
 		first, last uint64
 		err         error
 	}
 	// barred says that a barrier is in place.
 	barred struct {
+		_ state.Incomparable
+
 		domain  int
 		request uint64
 		err     error

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/history"
 )
 
@@ -82,6 +83,8 @@ type commitEvent struct{ history.Commit }
 
 // permitEvent is a barred event with its permit.
 type permitEvent struct {
+	_ state.Incomparable
+
 	barred
 	permit history.NotDurable
 }
@@ -156,7 +159,7 @@ func (e *Engine) step(ev Event) {
 	switch t := ev.(type) {
 	case commitEvent:
 		e.commit = t.Commit
-		ev = committed{t.First, t.Last, t.Err}
+		ev = committed{first: t.First, last: t.Last, err: t.Err}
 		e.storage(t.Err)
 		if t.Due {
 			e.compact()

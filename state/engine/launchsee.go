@@ -65,7 +65,7 @@ func (d *domain) observed(probe uint64, agreed bool) {
 		}
 		if !r.short && d.met(r.current().Short) && (r.heldOn || !r.current().Hold) {
 			r.short = true
-			d.core.emit(releaseEffect{d.cfg.ID, r.pulsing})
+			d.core.emit(releaseEffect{domain: d.cfg.ID, signal: r.pulsing})
 		}
 	case modeWait:
 		d.waited(probe)

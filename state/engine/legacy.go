@@ -5,6 +5,8 @@ import "github.com/bmcstate/bmcstate/state"
 // Legacy is what another state manager has stored of a domain. The zero value
 // says nothing.
 type Legacy struct {
+	_ state.Incomparable
+
 	Requested    state.Operation // RequestedHostTransition; 0 = not stored
 	Retry        uint32          // RetryAttempts; 0 = not stored
 	Progress     state.BootProgress

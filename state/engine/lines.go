@@ -28,6 +28,8 @@ type drive struct {
 
 // outerStep is where a launch stands in its plan proper while lines are driven.
 type outerStep struct {
+	_ state.Incomparable
+
 	part          int // of the plan, that is driven
 	step          int
 	mode          mode

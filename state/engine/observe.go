@@ -126,12 +126,14 @@ func (d *domain) resetSeen(e sequence.Event) {
 		return
 	}
 	if source := d.warmResetSource(); d.run == nil && e == source {
-		d.reset = resetSign{source, d.probe(d.core.cfg.Times.Settle)}
+		d.reset = resetSign{event: source, probe: d.probe(d.core.cfg.Times.Settle)}
 	}
 }
 
 // resetSign is an edge that shows a warm reset if power stays.
 type resetSign struct {
+	_ state.Incomparable
+
 	event sequence.Event
 	probe uint64 // the reading that decides; 0 = no sign
 }

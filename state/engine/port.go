@@ -8,6 +8,8 @@ import (
 
 // Caller is who asks, as the bus driver vouches for it.
 type Caller struct {
+	_ state.Incomparable
+
 	UID    uint32
 	Sender string // unique bus name of the connection
 }
@@ -211,6 +213,8 @@ func (NMI) isEvent()  {}
 
 // Foreign is a job that somebody else queued on a unit of a domain, or its end.
 type Foreign struct {
+	_ state.Incomparable
+
 	Domain int
 	Job    uint32
 	Unit   string

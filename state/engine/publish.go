@@ -34,7 +34,7 @@ func (d *domain) publish() {
 	if c := d.chassis(); first || c != d.shown.chassis {
 		d.shown.chassis = c
 		for _, i := range d.cfg.Chassis {
-			d.core.emit(publishChassis{i, c})
+			d.core.emit(publishChassis{index: i, chassis: c})
 		}
 	}
 	if h := d.host(); first || !reflect.DeepEqual(h, d.shown.host) {
@@ -49,24 +49,24 @@ func (d *domain) publish() {
 	if p := d.panel(); first || p != d.shown.panel {
 		d.shown.panel = p
 		for _, i := range d.cfg.Hosts {
-			d.core.emit(publishPanel{i, p})
+			d.core.emit(publishPanel{host: i, panel: p})
 		}
 	}
 	if s := d.schedule(); first || s != d.shown.schedule {
 		d.shown.schedule = s
 		for _, i := range d.cfg.Hosts {
-			d.core.emit(publishSchedule{i, s})
+			d.core.emit(publishSchedule{index: i, schedule: s})
 		}
 	}
 	d.publishSettings(first)
 	if s := d.slot(); d.cfg.Slot != 0 && (first || s != d.shown.slot) {
 		d.shown.slot = s
-		d.core.emit(publishSystem{d.cfg.Slot, s})
+		d.core.emit(publishSystem{index: d.cfg.Slot, chassis: s})
 	}
 	if q := d.queue(); first || q != d.shown.queue {
 		d.saveCounters(q, d.shown.queue)
 		d.shown.queue = q
-		d.core.emit(publishQueue{d.cfg.ID, q})
+		d.core.emit(publishQueue{domain: d.cfg.ID, queue: q})
 	}
 	if _, known := d.powered(); known {
 		d.values.lastHost, d.values.lastPower = d.shown.host.Current, d.shown.chassis.Current

@@ -17,6 +17,8 @@ const (
 
 // Incident is something for the BMC's event log.
 type Incident struct {
+	_ state.Incomparable
+
 	Kind   IncidentKind
 	Domain int
 }
@@ -72,7 +74,7 @@ func (d *domain) autoReboot() {
 		return
 	}
 	s.AttemptsLeft, s.Exhausted = s.Retry, true
-	d.core.emit(incidentEffect{Incident{IncidentQuiesced, d.cfg.ID}})
+	d.core.emit(incidentEffect{Incident{Kind: IncidentQuiesced, Domain: d.cfg.ID}})
 }
 
 // quiesced reports whether the host is shown as Quiesced: its unit says so, or

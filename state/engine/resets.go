@@ -40,7 +40,7 @@ func (d *domain) resetOutputs() bool {
 				s.OutputsReset = true
 			}
 		})
-		d.core.emit(levelEffect{d.cfg.ID, id, o, k.resetAgain != 0})
+		d.core.emit(levelEffect{domain: d.cfg.ID, id: id, out: o, again: k.resetAgain != 0})
 	}
 	return true
 }

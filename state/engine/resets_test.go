@@ -11,7 +11,7 @@ import (
 )
 
 func withResets(c *Config) {
-	c.Domains[0].Resets = []Output{{"HpmStbyEn", true}, {"SlotPower", true}}
+	c.Domains[0].Resets = []Output{{Signal: "HpmStbyEn", On: true}, {Signal: "SlotPower", On: true}}
 }
 
 var bothResets = []string{"HpmStbyEn true", "SlotPower true"}

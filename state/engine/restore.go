@@ -33,6 +33,8 @@ const (
 // its board is set up must neither cost a host nor start one
 // (bug-reports.md 9, 17).
 type look struct {
+	_ state.Incomparable
+
 	on    bool
 	since time.Duration // 0 = it is not known, or has just moved
 	probe uint64        // the settled reading that ends the look
@@ -87,7 +89,7 @@ func (d *domain) looked(on bool) {
 	s.Exhausted = false
 	s.Restore, s.OffAt, s.Lost = restoreWait, max(d.look.since, 1), lost
 	if lost {
-		d.core.emit(incidentEffect{Incident{IncidentPowerLost, d.cfg.ID}})
+		d.core.emit(incidentEffect{Incident{Kind: IncidentPowerLost, Domain: d.cfg.ID}})
 	}
 	if d.core.cfg.RestoreNotAfter[d.core.cfg.RebootCause] {
 		s.Restore = restoreDone

@@ -182,7 +182,7 @@ func (r *rig) flush() {
 		if err == nil {
 			r.durable = append(r.durable, r.journal[first-1:last]...)
 		}
-		r.stepOnce(committed{first, last, err})
+		r.stepOnce(committed{first: first, last: last, err: err})
 	}
 }
 
@@ -244,7 +244,7 @@ func (r *rig) carryOut(e Effect) {
 	case voidEffect:
 		r.after(0, func() { r.step(voided(e)) })
 	case barrierEffect:
-		r.after(0, func() { r.step(barred{e.domain, e.request, nil}) })
+		r.after(0, func() { r.step(barred{domain: e.domain, request: e.request, err: nil}) })
 	case rebootEffect:
 		r.reboots++
 	case publishHost:

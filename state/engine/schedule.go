@@ -37,7 +37,7 @@ func (d *domain) schedules() {
 	}
 	s.ScheduleTime = 0
 	if late := d.core.cfg.OverdueMax; late > 0 && d.now().Wall.Sub(time.Unix(int64(at), 0)) > late {
-		d.core.emit(incidentEffect{Incident{IncidentOverdue, d.cfg.ID}})
+		d.core.emit(incidentEffect{Incident{Kind: IncidentOverdue, Domain: d.cfg.ID}})
 		return
 	}
 	refused := func(a Answer) {

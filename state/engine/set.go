@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/bmcstate/bmcstate/state"
-)
+import "github.com/bmcstate/bmcstate/state"
 
 // set takes a write to a property that is not a request. Values that are
 // observed are accepted, as their writers exist (clients.md §0.6), and have no

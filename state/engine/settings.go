@@ -14,6 +14,8 @@ type Settings struct {
 
 // Supplies says what the supplies of a domain show.
 type Supplies struct {
+	_ state.Incomparable
+
 	Domain int
 	Status state.PowerStatus
 }
@@ -31,11 +33,15 @@ func (Supplies) isEvent() {}
 type (
 	// writeSettingEffect changes a setting that another daemon holds.
 	writeSettingEffect struct {
+		_ state.Incomparable
+
 		host    int
 		setting state.Setting
 		value   uint64
 	}
 	publishSettings struct {
+		_ state.Incomparable
+
 		host     int
 		settings state.Settings
 	}
@@ -46,6 +52,8 @@ func (publishSettings) isEffect()    {}
 
 // settingsOf are the settings as far as they are known.
 type settingsOf struct {
+	_ state.Incomparable
+
 	known, own bool
 	values     state.Settings // of another daemon
 }
@@ -75,7 +83,7 @@ func (d *domain) writeSetting(what state.Setting, value uint64) {
 		return
 	}
 	d.held.values = d.held.values.With(what, value)
-	d.core.emit(writeSettingEffect{d.cfg.Hosts[0], what, value})
+	d.core.emit(writeSettingEffect{host: d.cfg.Hosts[0], setting: what, value: value})
 }
 
 // settingOf are the properties of our own settings objects.
@@ -102,6 +110,6 @@ func (d *domain) publishSettings(first bool) {
 	}
 	d.shown.settings = s
 	for _, h := range d.cfg.Hosts {
-		d.core.emit(publishSettings{h, s})
+		d.core.emit(publishSettings{host: h, settings: s})
 	}
 }

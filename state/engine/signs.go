@@ -23,6 +23,8 @@ const (
 // Sign is what the fault monitor has to know of a domain, so that it repairs
 // nothing that was meant (DESIGN.md §5).
 type Sign struct {
+	_ state.Incomparable
+
 	Domain int
 	Kind   SignKind
 	What   string // of SignOff and SignOperatorOff

@@ -61,6 +61,8 @@ type parent struct {
 }
 
 type part struct {
+	_ state.Incomparable
+
 	d   *domain
 	seq uint64
 	why string // refused: it has no request
@@ -388,10 +390,10 @@ func (c *Core) publishSystem() {
 	system.Requested, chassis.Requested = c.newest(systemObject, state.ChassisOn), c.newest(chassis0Object, state.ChassisOff)
 	s := &c.system
 	if c.cfg.System != SystemNone && (!s.once || system != s.shown[0]) {
-		c.emit(publishSystem{0, system})
+		c.emit(publishSystem{index: 0, chassis: system})
 	}
 	if c.cfg.Chassis0 && (!s.once || chassis != s.shown[1]) {
-		c.emit(publishChassis{0, chassis})
+		c.emit(publishChassis{index: 0, chassis: chassis})
 	}
 	s.once, s.shown = true, [2]state.Chassis{system, chassis}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -36,6 +37,8 @@ type values struct {
 // saved is the journalled part, one note of the domain. Enum values are kept
 // as numbers in the order of the interface definitions; Version guards them.
 type saved struct {
+	_ state.Incomparable
+
 	Version      int                `json:"v"`
 	PowerOn      *bool              `json:"on,omitempty"` // as last seen
 	Running      bool               `json:"run,omitempty"`
@@ -230,11 +233,7 @@ func (d *domain) save() {
 }
 
 func equalSaved(a, b saved) bool {
-	if (a.PowerOn == nil) != (b.PowerOn == nil) || a.PowerOn != nil && *a.PowerOn != *b.PowerOn {
-		return false
-	}
-	a.PowerOn, b.PowerOn = nil, nil
-	return a == b
+	return reflect.DeepEqual(a, b)
 }
 
 // takeAttempt counts a launched host request. A fresh Host On from outside

@@ -50,6 +50,8 @@ type Units interface {
 // Edge says that an input may have moved, or that a pulse has asserted its
 // output. Without a signal it says only that the levels are to be read.
 type Edge struct {
+	_ state.Incomparable
+
 	Signal   string
 	Asserted bool
 }

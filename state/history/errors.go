@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // Errors of the journal, for errors.Is. What is returned wraps them with the
@@ -23,6 +25,8 @@ var (
 // IOError is a failed operation on the journal's files. Its text is fit for an
 // operator.
 type IOError struct {
+	_ state.Incomparable
+
 	Op   string // "write", "sync", "create", …
 	Path string
 	Err  error
@@ -90,6 +94,8 @@ const (
 
 // Report is something that an operator should find in the log.
 type Report struct {
+	_ state.Incomparable
+
 	Kind ReportKind
 	File string // name within the state directory, "" where it is about none
 	Text string // a whole sentence

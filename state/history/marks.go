@@ -31,6 +31,8 @@ type Barrier struct {
 
 // mark is one line of a mark file.
 type mark struct {
+	_ state.Incomparable
+
 	seq  uint64
 	boot string
 }

@@ -30,6 +30,8 @@ type Replay struct {
 
 // repairs is what a crash or damage left to be done on disk.
 type repairs struct {
+	_ state.Incomparable
+
 	late    bool     // the directory could not be made at Open
 	rewrite *Picture // write a snapshot of this, in place of all files
 	high    uint64   // the snapshot's place

@@ -43,6 +43,8 @@ type tail struct {
 
 // cut is a file and the size to cut it to.
 type cut struct {
+	_ state.Incomparable
+
 	name string
 	size int64
 }

@@ -185,7 +185,7 @@ func (w *writer) text(s string) {
 func set(v reflect.Value, n *Node) error {
 	if t, ok := v.Addr().Interface().(Texter); ok && n.Kind == String {
 		if err := t.SetText(n.Text); err != nil {
-			return &SyntaxError{n.Offset, err.Error()}
+			return &SyntaxError{Offset: n.Offset, Text: err.Error()}
 		}
 		return nil
 	}
@@ -209,7 +209,7 @@ func set(v reflect.Value, n *Node) error {
 	case kind == reflect.Map && n.Kind == Object:
 		return setMap(v, n)
 	case n.Kind != Number || !setNumber(v, n.Text):
-		return &SyntaxError{n.Offset, fmt.Sprintf("%s does not fit %v", n.Kind, v.Type())}
+		return &SyntaxError{Offset: n.Offset, Text: fmt.Sprintf("%s does not fit %v", n.Kind, v.Type())}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ type Node struct {
 
 // Member is one key of an object with its value.
 type Member struct {
+	_ [0]func() // see state.Incomparable
+
 	Key    string
 	Offset int // byte offset of the key's opening quote
 	Value  *Node
@@ -77,6 +79,8 @@ func PositionOf(data []byte, offset int) Position {
 // SyntaxError says that a text is no JSON, or not what was expected, and where.
 // It is an error.
 type SyntaxError struct {
+	_ [0]func() // see state.Incomparable
+
 	Offset int // byte offset of the first wrong character
 	Text   string
 }

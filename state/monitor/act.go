@@ -3,11 +3,15 @@ package monitor
 import (
 	"fmt"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // pending is a decision that waits for its back-off, a free slot, or the end
 // of an inhibition. It is judged again before it is carried out.
 type pending struct {
+	_ state.Incomparable
+
 	verb Decision // DoRestart or DoEscalate
 	seen observation
 	due  time.Duration
@@ -246,7 +250,7 @@ func (r *Resource) postpone(d Decision, o observation, why string) {
 func (r *Resource) cancelWork() {
 	switch r.phase {
 	case restarting:
-		r.emit(CancelRestart{r.cfg.Name, r.generation})
+		r.emit(CancelRestart{Resource: r.cfg.Name, Generation: r.generation})
 		r.endRestart(true)
 	case escalating:
 		r.phase = watching

@@ -14,6 +14,8 @@ type Save struct{ Resource string }
 
 // StartProbe asks for one probe, which must answer with a [ProbeResult].
 type StartProbe struct {
+	_ state.Incomparable
+
 	Resource string
 	Tag      Tag
 	Thorough bool          // false = the cheap one
@@ -23,12 +25,16 @@ type StartProbe struct {
 // CancelProbe says that nobody waits for a probe any more. Its result is still
 // due, since it shows that the probe has ended.
 type CancelProbe struct {
+	_ state.Incomparable
+
 	Resource string
 	Tag      Tag
 }
 
 // Restart asks for a stop and start of this resource only.
 type Restart struct {
+	_ state.Incomparable
+
 	Resource    string
 	Generation  uint64 // of the new instance
 	Intent      uint64 // ends CANCELLED at launch if the domain's has moved
@@ -39,12 +45,16 @@ type Restart struct {
 
 // CancelRestart asks to stop a restart in flight: an operator wants it off.
 type CancelRestart struct {
+	_ state.Incomparable
+
 	Resource   string
 	Generation uint64
 }
 
 // Escalate asks for the next step.
 type Escalate struct {
+	_ state.Incomparable
+
 	Resource string
 	Attempt  uint64
 	Kind     Escalation
@@ -56,6 +66,8 @@ type Escalate struct {
 
 // LogEvent is one decision or outcome, with what it was made from.
 type LogEvent struct {
+	_ state.Incomparable
+
 	Resource string
 	At       state.Instant
 	Decision Decision
@@ -69,6 +81,8 @@ type Publish struct{ View View }
 
 // Refused tells the sender of the event why it had no effect.
 type Refused struct {
+	_ state.Incomparable
+
 	Resource string
 	Reason   string
 }
@@ -89,6 +103,8 @@ func (Removed) isAction()       {}
 
 // View is what a resource shows. It is comparable.
 type View struct {
+	_ state.Incomparable
+
 	Name               string
 	Status             Status
 	Message            string

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // NeverAges as Config.RetryInterval keeps every failure and restart for ever.
@@ -58,6 +60,8 @@ type Config struct {
 // Jitter comes last, so that resources which reached Max together stay apart.
 // The zero value is no delay.
 type Backoff struct {
+	_ state.Incomparable
+
 	Min    time.Duration
 	Max    time.Duration
 	Factor float64 // ≥ 1
@@ -89,6 +93,8 @@ func DefaultConfig(name string) Config {
 
 // FieldError names one field of a [Config] that is out of range.
 type FieldError struct {
+	_ state.Incomparable
+
 	Resource string
 	Field    string // as in Config
 	Value    any
@@ -114,7 +120,7 @@ func (c *Config) Validate() (warnings []string, err error) {
 	var errs []error
 	for _, k := range append(c.countChecks(), c.timeChecks()...) {
 		if !k.ok {
-			errs = append(errs, &FieldError{c.Name, k.field, k.value, k.want})
+			errs = append(errs, &FieldError{Resource: c.Name, Field: k.field, Value: k.value, Want: k.want})
 		}
 	}
 	if len(errs) > 0 {

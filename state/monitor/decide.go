@@ -1,6 +1,10 @@
 package monitor
 
-import "time"
+import (
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+)
 
 // The statuses that a probe may report (fault-monitor.md §1.1). 1 to 99 is a
 // partial failure; everything else than these is a monitor error.
@@ -23,6 +27,8 @@ func validStatus(s int) bool {
 // Inputs is all that a decision depends on. A log event carries it, so that
 // every decision can be made again: Decide(ev.Inputs) == ev.Decision.
 type Inputs struct {
+	_ state.Incomparable
+
 	Status        int           // of the probe, or 100 for a death; 0 to 100 or 201
 	Sum           int           // weights in F, the new failure included
 	Restarts      int           // instants in R

@@ -1,6 +1,10 @@
 package monitor
 
-import "time"
+import (
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+)
 
 // Event is something that a [Resource] is told.
 type Event interface{ isEvent() }
@@ -17,6 +21,8 @@ type Tick struct{}
 
 // ProbeResult answers a [StartProbe].
 type ProbeResult struct {
+	_ state.Incomparable
+
 	Tag     Tag
 	Status  int           // 0, 1–99, 100 or 201; ProbeMonitorError if no probe could be made
 	Elapsed time.Duration // 0 = until now
@@ -25,6 +31,8 @@ type ProbeResult struct {
 
 // Died says that the watched process tree has ended without anybody's order.
 type Died struct {
+	_ state.Incomparable
+
 	N          int           // deaths since the last report; 0 is 1. More than 1 after coalesced signals
 	Invocation string        // systemd's InvocationID of the instance that died, "" = not known
 	Generation uint64        // of the [Restart] that made the instance, 0 = not known
@@ -40,6 +48,8 @@ type Started struct{ Invocation string }
 
 // RestartDone answers a [Restart].
 type RestartDone struct {
+	_ state.Incomparable
+
 	Generation uint64
 	Outcome    RestartOutcome
 	Invocation string // of the new instance, "" = not known
@@ -48,6 +58,8 @@ type RestartDone struct {
 
 // EscalationAnswer answers an [Escalate].
 type EscalationAnswer struct {
+	_ state.Incomparable
+
 	Attempt uint64
 	Answer  Answer
 	Reason  string // of a denial
@@ -56,6 +68,8 @@ type EscalationAnswer struct {
 // Suspend stops all actions, not the probing, in the owner's name. The same
 // owner again sets a new expiry.
 type Suspend struct {
+	_ state.Incomparable
+
 	Owner string
 	For   time.Duration // 0 = until Resume
 }
@@ -63,6 +77,8 @@ type Suspend struct {
 // Resume ends the owner's suspension. The last one to end clears both
 // histories.
 type Resume struct {
+	_ state.Incomparable
+
 	Owner string
 	All   bool // root: end every owner's
 }

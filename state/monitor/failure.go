@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // observation is one report that the table is asked about.
 type observation struct {
+	_ state.Incomparable
+
 	status        int
 	n             int // how often it counts
 	cause         Cause
@@ -57,7 +61,7 @@ func (r *Resource) count(o observation) {
 	r.health.lastFailure = r.now.Boot
 	r.counters.Failures[o.cause] += uint64(o.n)
 	for range o.n {
-		r.hist.addFailure(Failure{r.mark(), min(o.status, threshold), o.cause, o.elapsed})
+		r.hist.addFailure(Failure{Mark: r.mark(), Weight: min(o.status, threshold), Cause: o.cause, Elapsed: o.elapsed})
 	}
 	r.dirty = true
 }

@@ -1,6 +1,10 @@
 package monitor
 
-import "time"
+import (
+	"time"
+
+	"github.com/bmcstate/bmcstate/state"
+)
 
 // maxHistory bounds F and R. It changes no decision: the newest maxHistory
 // weights of at least 1 already exceed the threshold, older ones age out
@@ -22,6 +26,8 @@ func (m Mark) by(now time.Duration) bool { return m.At <= now && m.Window <= now
 
 // Failure is one entry of F.
 type Failure struct {
+	_ state.Incomparable
+
 	Mark
 	Weight  int           `json:"weight"` // 1 to 100
 	Cause   Cause         `json:"cause"`

@@ -97,7 +97,7 @@ func (m *Monitor) removeMissing(cfgs []Config) []Action {
 		}
 		r := m.resources[n]
 		if s := r.probing.slot; s != nil && !s.abandoned {
-			out = append(out, CancelProbe{n, s.tag})
+			out = append(out, CancelProbe{Resource: n, Tag: s.tag})
 		}
 		m.gate.leave(n)
 		m.gate.release(n, true)

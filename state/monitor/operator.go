@@ -13,6 +13,8 @@ const maxSuspensions = 16
 
 // Suspension is one owner's maintenance of a resource.
 type Suspension struct {
+	_ state.Incomparable
+
 	Owner string        `json:"owner"`
 	Until time.Duration `json:"until"` // boot time; never = until Resume
 }
@@ -36,7 +38,7 @@ func (r *Resource) suspend(ev Suspend) {
 		r.refuse("%s is suspended by %d owners already: resume one", r.cfg.Name, maxSuspensions)
 		return
 	}
-	s := Suspension{ev.Owner, never}
+	s := Suspension{Owner: ev.Owner, Until: never}
 	if ev.For > 0 && ev.For < never-r.now.Boot {
 		s.Until = r.now.Boot + ev.For
 	}

@@ -3,6 +3,8 @@ package monitor
 import (
 	"fmt"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // nearTimeout is the share of the time-out, in percent, from which a probe is
@@ -37,6 +39,8 @@ type slot struct {
 // probeSpan is the last probe that counted as a complete failure: a death
 // within it is the same failure.
 type probeSpan struct {
+	_ state.Incomparable
+
 	failed     bool
 	instance   uint64
 	start, end time.Duration
@@ -104,7 +108,7 @@ func (r *Resource) startProbe(thorough bool) {
 		tag: tag, instance: r.instance, thorough: thorough,
 		start: r.now.Boot, deadline: timer{at: deadline},
 	}
-	r.emit(StartProbe{r.cfg.Name, tag, thorough, deadline})
+	r.emit(StartProbe{Resource: r.cfg.Name, Tag: tag, Thorough: thorough, Deadline: deadline})
 }
 
 func (r *Resource) probeNow() {
@@ -125,7 +129,7 @@ func (r *Resource) abandonProbe() {
 	if s := r.probing.slot; s != nil && !s.abandoned {
 		s.abandoned = true
 		r.scheduleProbes()
-		r.emit(CancelProbe{r.cfg.Name, s.tag})
+		r.emit(CancelProbe{Resource: r.cfg.Name, Tag: s.tag})
 	}
 }
 

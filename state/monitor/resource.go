@@ -3,6 +3,7 @@ package monitor
 import (
 	"errors"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/bmcstate/bmcstate/state"
@@ -42,6 +43,8 @@ const (
 
 // timer is a deadline that a late loop extends once.
 type timer struct {
+	_ state.Incomparable
+
 	at    time.Duration
 	again bool
 }
@@ -214,7 +217,7 @@ func (r *Resource) finish() []Action {
 		r.log(d, "%d restarts within %v", len(r.flap.marks), r.cfg.Flap.Window)
 	}
 	r.prune()
-	if v := r.View(); !r.begun || v != r.shown {
+	if v := r.View(); !r.begun || !reflect.DeepEqual(v, r.shown) {
 		r.shown, r.begun = v, true
 		r.emit(Publish{v})
 	}

@@ -3,6 +3,8 @@ package monitor
 import (
 	"fmt"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // maxRecords bounds the record of decisions that GetHistory shows.
@@ -24,6 +26,8 @@ type health struct {
 
 // Record is one line of the history that operators can read.
 type Record struct {
+	_ state.Incomparable
+
 	At       time.Duration `json:"at"` // boot time, see WallOf
 	Decision Decision      `json:"decision"`
 	Status   int           `json:"status,omitempty"` // of the probe, 100 for a death; 0 where there was none
@@ -175,7 +179,7 @@ func (r *Resource) set(s Status, message string) {
 }
 
 func (r *Resource) refuse(format string, args ...any) {
-	r.emit(Refused{r.cfg.Name, fmt.Sprintf(format, args...)})
+	r.emit(Refused{Resource: r.cfg.Name, Reason: fmt.Sprintf(format, args...)})
 }
 
 // log reports something that did not come from the table.

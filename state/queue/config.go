@@ -12,6 +12,8 @@ const Unlimited = -1
 // Config selects the policy and the bounds of a domain. A zero field takes the
 // default named beside it; [Unlimited] switches a number or duration off.
 type Config struct {
+	_ state.Incomparable
+
 	Policy     state.Policy // FIFO_DEDUP
 	DepthLimit int          // waiting requests of the domain; 32
 	Share      int          // waiting requests of one uid; 16

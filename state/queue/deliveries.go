@@ -11,6 +11,8 @@ import (
 
 // Logged is one delivery as it arrived, repeats and refusals included.
 type Logged struct {
+	_ state.Incomparable
+
 	At      state.Instant
 	Key     state.Key // of a property write: that of the request it made or joined
 	Op      state.Operation

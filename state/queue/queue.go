@@ -33,6 +33,8 @@ type Queue struct {
 
 // owner is what one uid has in the queue.
 type owner struct {
+	_ state.Incomparable
+
 	records     int // all of them
 	waiting     int
 	first, last *record // final ones, oldest first
@@ -48,6 +50,8 @@ type Counters struct {
 
 // Newest is the newest accepted request of an object.
 type Newest struct {
+	_ state.Incomparable
+
 	Op  state.Operation
 	Seq uint64
 }

@@ -52,6 +52,8 @@ type record struct {
 
 // live is what an unfinished record needs besides.
 type live struct {
+	_ state.Incomparable
+
 	prev, next *record // unfinished records by sequence
 	conn       string
 	parent     uint64

@@ -204,6 +204,8 @@ const stuckAfter = 5 * time.Second
 
 // Seen is what has been observed since a launch.
 type Seen struct {
+	_ state.Incomparable
+
 	Levels    state.Levels
 	WentOff   bool // power was seen off
 	WentReset bool // the host was seen in reset

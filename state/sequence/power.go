@@ -3,6 +3,8 @@ package sequence
 import (
 	"fmt"
 	"time"
+
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // ActionKind is what one [Action] does.
@@ -21,6 +23,8 @@ const (
 // Power off takes the outputs that were set back, the last first; so does a
 // sequence that fails.
 type Action struct {
+	_ state.Incomparable
+
 	Kind   ActionKind
 	Signal string
 	On     bool          // the level to drive or to wait for

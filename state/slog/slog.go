@@ -43,24 +43,30 @@ func (l Level) String() string {
 
 // Attr is a key with its value as text. It is rendered when it is logged: the
 // caller may change the value afterwards.
-type Attr struct{ Key, Value string }
+type Attr struct {
+	_ [0]func() // see state.Incomparable
+
+	Key, Value string
+}
 
 // Any returns the attribute of a value: what %+v says of it.
 func Any(key string, value any) Attr {
 	if text, ok := value.(string); ok {
-		return Attr{key, text}
+		return Attr{Key: key, Value: text}
 	}
-	return Attr{key, fmt.Sprintf("%+v", value)}
+	return Attr{Key: key, Value: fmt.Sprintf("%+v", value)}
 }
 
 // String is [Any] for a text.
-func String(key, value string) Attr { return Attr{key, value} }
+func String(key, value string) Attr { return Attr{Key: key, Value: value} }
 
 // Int is [Any] for a number.
-func Int(key string, value int) Attr { return Attr{key, strconv.Itoa(value)} }
+func Int(key string, value int) Attr { return Attr{Key: key, Value: strconv.Itoa(value)} }
 
 // Uint64 is [Any] for a number.
-func Uint64(key string, value uint64) Attr { return Attr{key, strconv.FormatUint(value, 10)} }
+func Uint64(key string, value uint64) Attr {
+	return Attr{Key: key, Value: strconv.FormatUint(value, 10)}
+}
 
 // Record is one message.
 type Record struct {
@@ -149,6 +155,8 @@ func (discard) Handle(context.Context, Record) error { return nil }
 
 // TextHandler writes a line for each record, in the form of log/slog's.
 type TextHandler struct {
+	_ [0]func() // see state.Incomparable
+
 	least Level
 	mu    sync.Mutex
 	out   io.Writer

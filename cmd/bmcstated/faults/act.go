@@ -67,7 +67,7 @@ func (l *Loop) startProbe(a monitor.StartProbe) {
 	r := l.byName[a.Resource]
 	p := r.Probe
 	if p == nil {
-		p = unitProbe{l.opts.Units, r.Unit}
+		p = unitProbe{units: l.opts.Units, unit: r.Unit}
 	}
 	key, began := probeKey{a.Resource, a.Tag}, l.opts.Now().Boot
 	// A probe that gives up in time can say what it has seen; one that does not is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/bmcstate/bmcstate/systemd"
 )
@@ -40,6 +41,8 @@ type unitWatch struct {
 // order is a job that is not ours. It is not forgotten for a reading that shows
 // the instance still there: that reading may be older than the job.
 type order struct {
+	_ state.Incomparable
+
 	job    uint32 // 0 = none
 	typ    string // "" for one that was gone before it could be read
 	pulled bool   // in the transaction of a job of ours
@@ -362,6 +365,8 @@ func (l *Loop) giveUp(ctx context.Context, units *systemd.Units, job systemd.Job
 // the probe is what sees that a unit is still down. It also has the unit read
 // again, for the watch: a signal may have been lost.
 type unitProbe struct {
+	_ state.Incomparable
+
 	units *systemd.Units
 	unit  string
 }

@@ -17,6 +17,8 @@ import (
 // HostProbe makes a resource a host: its domain's power good and what people
 // want of it are told, and Restart goes through the queue.
 type HostProbe struct {
+	_ state.Incomparable
+
 	Index       int
 	Restart     state.Operation
 	BootTimeout time.Duration // a host that shows no progress for so long while it boots is silent; 0 = never
@@ -36,6 +38,8 @@ type NetProbe struct {
 
 // LineProbe is a probe of an input of a domain's board.
 type LineProbe struct {
+	_ state.Incomparable
+
 	Signal   string // as in power-config-host<N>.json
 	Asserted bool   // as it is while all is well
 	Weight   int    // of the other level

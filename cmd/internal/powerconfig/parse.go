@@ -65,7 +65,7 @@ func (p *parser) syntax(err error) error {
 }
 
 func (p *parser) warn(offset int, format string, args ...any) {
-	p.warnings = append(p.warnings, Warning{p.file, jsonpos.PositionOf(p.data, offset), fmt.Sprintf(format, args...)})
+	p.warnings = append(p.warnings, Warning{File: p.file, At: jsonpos.PositionOf(p.data, offset), Text: fmt.Sprintf(format, args...)})
 }
 
 func (p *parser) fail(offset int, format string, args ...any) {

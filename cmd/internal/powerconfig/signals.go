@@ -80,7 +80,7 @@ func (p *parser) sharedLines() {
 		at := place{s.Chip, s.Line, s.Offset}
 		first, taken := owner[at]
 		if taken && s.DBus == nil {
-			p.warnings = append(p.warnings, Warning{p.file, s.At, fmt.Sprintf("%s and %s are the same line", first, name)})
+			p.warnings = append(p.warnings, Warning{File: p.file, At: s.At, Text: fmt.Sprintf("%s and %s are the same line", first, name)})
 		}
 		if s.DBus == nil {
 			owner[at] = name
