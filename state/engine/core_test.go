@@ -222,6 +222,114 @@ func TestAHoldThatMeetsABoardThatIsOff(t *testing.T) {
 	require.Equal(t, []string{out}, r.presses())
 }
 
+// TestAnAskingPressThatMeetsABoardThatIsOff: the host powers itself off in the
+// moment in which the press that asks it to reaches the line, and the press
+// starts it again. Off is not claimed before that start is taken back.
+func TestAnAskingPressThatMeetsABoardThatIsOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		op      state.Operation
+		fail    bool // onGracefulTimeout
+		falls   int
+		dead    bool // the board does not start
+		presses int
+		status  state.Status
+		reason  string
+		on      bool
+	}{
+		"forced off":               {op: state.HostOff, falls: 1, presses: 2, status: state.Success},
+		"asked again":              {op: state.HostOff, fail: true, falls: 1, presses: 2, status: state.Success},
+		"asked again in vain":      {op: state.HostOff, fail: true, falls: 2, presses: 2, status: state.Failed, reason: "has started it again", on: true},
+		"not started":              {op: state.HostOff, falls: 1, dead: true, presses: 1, status: state.Success},
+		"not started, never twice": {op: state.HostOff, fail: true, falls: 1, dead: true, presses: 1, status: state.Success},
+		"reboot":                   {op: state.HostReboot, falls: 1, presses: 3, status: state.Success, on: true},
+		"warm reboot":              {op: state.HostGracefulWarmReboot, fail: true, falls: 1, presses: 3, status: state.Success, on: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := runningHost(t, func(cfg *Config) { cfg.Domains[0].Options.ForceAfterGraceful = !c.fail })
+			r.plant.falls = c.falls
+			if c.dead {
+				r.plant.powerGood = 0
+			}
+			p := r.write(c.op)
+			for range 1200 {
+				r.pass(50 * time.Millisecond)
+				if r.status(p.answer.Seq) == state.Success && !c.on {
+					require.Equal(t, state.LevelOff, r.levels.PowerGood)
+				}
+			}
+			require.Equal(t, c.status, r.status(p.answer.Seq), r.reason(p.answer.Seq))
+			require.Contains(t, r.reason(p.answer.Seq), c.reason)
+			require.Equal(t, c.on, r.powerState() == state.PowerStateOn)
+			require.Len(t, r.presses(), c.presses)
+			require.Zero(t, r.core.domains[0].press, "the next request may press")
+		})
+	}
+}
+
+// TestWhileItIsSeenWhatThePressMet: others act while it is seen whether a press
+// has started the host.
+func TestWhileItIsSeenWhatThePressMet(t *testing.T) {
+	looking := func(t *testing.T, powerGood time.Duration) (*rig, *reply) {
+		r := runningHost(t)
+		r.plant.falls, r.plant.powerGood = 1, powerGood
+		p := r.write(state.HostOff)
+		r.pass(time.Second)
+		require.Equal(t, state.HostStateOff, r.hostState())
+		require.Equal(t, state.Running, r.status(p.answer.Seq))
+		return r, p
+	}
+	t.Run("a person presses the button", func(t *testing.T) {
+		r, p := looking(t, 0)
+		r.step(edge{0, "PowerButton", true})
+		require.Equal(t, state.Success, r.status(p.answer.Seq))
+		r.later(time.Second, func() { r.power(true) })
+		r.pass(time.Minute)
+		require.Equal(t, state.PowerStateOn, r.powerState(), "power that a person asked for stays")
+		require.Len(t, r.presses(), 1)
+	})
+	t.Run("Chassis Off", func(t *testing.T) {
+		r, p := looking(t, 3*time.Second)
+		off := r.write(state.ChassisOff)
+		r.pass(time.Minute)
+		require.Equal(t, state.Superseded, r.status(p.answer.Seq))
+		require.Equal(t, state.Success, r.status(off.answer.Seq))
+		require.Len(t, r.presses(), 2, "what the press has started is cut")
+		require.Equal(t, state.PowerStateOff, r.powerState())
+	})
+	t.Run("Host On", func(t *testing.T) {
+		r, p := looking(t, 0)
+		r.plant.powerGood = 300 * time.Millisecond
+		on := r.write(state.HostOn)
+		r.pass(time.Minute)
+		require.Equal(t, state.Success, r.status(p.answer.Seq))
+		require.Equal(t, state.Success, r.status(on.answer.Seq))
+		require.Len(t, r.presses(), 2)
+	})
+	t.Run("a restart of the daemon", func(t *testing.T) {
+		r, p := looking(t, 3*time.Second)
+		r.crash(true)
+		r.pass(time.Minute)
+		require.Equal(t, state.Success, r.status(p.answer.Seq), r.reason(p.answer.Seq))
+		require.Equal(t, state.PowerStateOff, r.powerState())
+	})
+}
+
+// TestPowerGoneWhileTheJournalWrites: nobody is asked who has gone already.
+func TestPowerGoneWhileTheJournalWrites(t *testing.T) {
+	r := runningHost(t)
+	r.hang = true
+	p := r.write(state.HostOff)
+	r.flush()
+	r.pass(50 * time.Millisecond) // judged, and its step is in the journal's hands
+	r.power(false)
+	r.pass(50 * time.Millisecond)
+	r.hang = false
+	r.flush()
+	r.pass(time.Second)
+	require.Equal(t, state.Success, r.status(p.answer.Seq))
+	require.Empty(t, r.presses())
+}
+
 func TestChassisOffTakesOver(t *testing.T) {
 	t.Run("a graceful wait", func(t *testing.T) {
 		r := runningHost(t)

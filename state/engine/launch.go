@@ -33,8 +33,8 @@ type launch struct {
 	adopted   bool          // somebody else began it; foreignJob tells the job
 	short     bool          // the pulse is being ended early
 	takeOver  bool          // the first pulse goes on from one that is asserted
-	heldFrom  uint64        // first probe since the hold's line is asserted, 0 = none
-	heldOn    bool          // power was seen on since then: its loss is the hold's doing
+	heldFrom  uint64        // first probe since the newest pulse is asserted, 0 = none
+	heldOn    bool          // power was seen on since then: its loss is the pulse's doing, if it presses for off
 	reread    uint64        // probe that decides an expired wait, 0 = none
 	moved     bool          // a line was asserted
 	attempt   bool          // it took one of the host's attempts
@@ -138,7 +138,7 @@ func (d *domain) begin(i int) {
 			i = st.ShortTo
 			continue
 		case st.Waits() && d.met(st.Goal):
-			i = st.Then
+			i = d.out(st, st.Then)
 			continue
 		}
 		break
@@ -148,7 +148,6 @@ func (d *domain) begin(i int) {
 		return
 	}
 	r.step, r.stepAt, r.short, r.reread = i, d.boot(), false, 0
-	r.heldFrom, r.heldOn = 0, false
 	st := r.current()
 	if st.Withdraws && r.failing == "" {
 		r.failing = st.Reason // a restart has forgotten why
@@ -238,7 +237,13 @@ func (d *domain) mayAct(request, entry uint64, err error) {
 func (d *domain) act(barrier bool) {
 	r := d.run
 	st := r.current()
+	if !st.Hold && d.met(st.Short) { // seen while the journal wrote
+		d.barrierAt = 0
+		d.begin(st.ShortTo)
+		return
+	}
 	r.mode, r.pulsing = modeAct, st.Line()
+	r.heldFrom, r.heldOn = 0, false
 	if st.Unit != "" {
 		d.startUnit(st, barrier)
 		return

@@ -61,7 +61,7 @@ func (d *domain) expire() {
 			d.giveUp(st.Reason)
 			return
 		}
-		d.begin(st.Else)
+		d.noStart(st)
 	case sequence.TimeoutFail:
 		d.press = openPress{} // the sequence's own watchdog settles the press
 		d.fail(st.Reason)
@@ -74,6 +74,15 @@ func (d *domain) expire() {
 		r.mode, r.deadline = modeUnknown, d.boot()+d.cfg.Timings.ReconcileTimeout
 		d.probe(0)
 	}
+}
+
+// noStart goes on from a step whose time is over, or that a person has ended. A
+// press that has not started the board by then does not start it any more.
+func (d *domain) noStart(st *sequence.Step) {
+	if st.SeesPress() {
+		d.press = openPress{}
+	}
+	d.begin(st.Else)
 }
 
 // withdraws reports whether the plan takes back what it has set if the present

@@ -42,6 +42,17 @@ func (d *domain) acted(ev acted) {
 	}
 }
 
+// out is where a wait leads that power off has ended: to next, or, where the
+// press may have met a board that was off already, to where that is looked at.
+// Until then the press may bring power up, and no other may follow it.
+func (d *domain) out(st *sequence.Step, next int) int {
+	if st.Doubt == 0 || d.run.heldOn {
+		return next
+	}
+	d.press = openPress{until: d.boot() + d.cfg.Timings.ConfirmTimeout, raising: true, at: d.boot()}
+	return st.Doubt
+}
+
 // met reports whether a goal is met by what was seen since the launch.
 func (d *domain) met(g sequence.Goal) bool {
 	return g.Met(d.run.seen, d.cfg.Options.StrictRunning)
@@ -63,7 +74,7 @@ func (d *domain) observed(probe uint64, agreed bool) {
 			d.watchJob(st)
 			return
 		}
-		if !r.short && d.met(r.current().Short) && (r.heldOn || !r.current().Hold) {
+		if st := r.current(); !r.short && !st.Asks() && d.met(st.Short) && (r.heldOn || !st.Hold) {
 			r.short = true
 			d.core.emit(releaseEffect{domain: d.cfg.ID, signal: r.pulsing})
 		}
@@ -104,11 +115,12 @@ func (r *launch) see(l state.Levels) {
 	r.seen.WentReset = r.seen.WentReset || r.driven() && !r.unproven && known && on && l.InReset()
 }
 
-// asserted takes the sign that a pulse has reached its line. A force-off hold
-// may meet a board that went off by itself meanwhile: it then is a press that
-// starts the board, and has to go on until the board is on and cut again.
+// asserted takes the sign that a pulse has reached its line. A press for power
+// off may meet a board that went off by itself meanwhile, and then starts it: a
+// force-off hold has to go on until the board is on and cut again, and what
+// follows a press that asks the OS is looked at, see [domain.out].
 func (d *domain) asserted(signal string) {
-	if r := d.run; r != nil && r.mode == modeAct && r.pulsing == signal && r.current().Hold && r.heldFrom == 0 {
+	if r := d.run; r != nil && r.mode == modeAct && r.pulsing == signal && r.heldFrom == 0 {
 		r.heldFrom = d.probe(0)
 	}
 }
@@ -133,7 +145,7 @@ func (d *domain) waited(probe uint64) {
 	case d.met(st.Short):
 		d.begin(st.ShortTo)
 	case d.met(st.Goal):
-		d.begin(st.Then)
+		d.begin(d.out(st, st.Then))
 	case d.met(st.Abort):
 		d.fail(st.AbortReason)
 	case d.run.reread != 0 && probe == d.run.reread:

@@ -98,6 +98,9 @@ func (m *model) restart(sameBoot bool) {
 	for _, a := range m.all {
 		a.contrary = a.contrary || a.status == state.Running || a.status == state.Unknown
 	}
+	if !sameBoot {
+		m.r.away(5 * time.Second) // a BMC takes longer to boot than what was pressed before takes to show
+	}
 	m.r.crash(sameBoot)
 }
 
@@ -234,6 +237,7 @@ func (m *model) check() {
 		}
 	}
 	require.LessOrEqual(m.t, running, 1, "P1: one at a time")
+	m.checkStarts()
 	started := map[uint64]int{}
 	steps := map[string]int{}
 	for _, e := range m.r.durable { // a launch that the journal refused is written again
@@ -253,6 +257,15 @@ func (m *model) check() {
 		if !isHold(step) {
 			require.LessOrEqual(m.t, n, 1, "P3: step %q ran %d times", step, n)
 		}
+	}
+}
+
+// checkStarts holds at any time: no power off that has ended well has started the
+// host with its own press.
+func (m *model) checkStarts() {
+	for _, a := range m.all {
+		graceful := a.op == state.HostOff || a.op == state.ChassisOff
+		require.False(m.t, graceful && a.status == state.Success && m.r.upBy == a.seq, "%s %d ended SUCCESS, and its press has started the host", a.op, a.seq)
 	}
 }
 
@@ -383,6 +396,7 @@ func TestModel(t *testing.T) {
 			"guest obeys": func(rt *rapid.T) { r.plant.guest = 2 * time.Second },
 			"no power":    func(rt *rapid.T) { r.plant.powerGood = 0 },
 			"power again": func(rt *rapid.T) { r.plant.powerGood = 300 * time.Millisecond },
+			"falls":       func(rt *rapid.T) { r.plant.falls = rapid.IntRange(0, 2).Draw(rt, "presses") },
 			"stubborn":    func(rt *rapid.T) { r.plant.ignoreHolds = rapid.IntRange(0, 4).Draw(rt, "holds") },
 			"disk fails":  func(rt *rapid.T) { r.failing(errors.New("history: write: input/output error")) },
 			"disk works":  func(rt *rapid.T) { r.commit = nil; r.pass(2 * time.Second) },

@@ -88,6 +88,7 @@ func (d *domain) edge(ev edge) {
 		d.skipPress(e)
 	case sequence.Contrary:
 		d.contrary()
+		d.pressedByHand(e)
 	case sequence.Passage:
 		d.passage()
 	case sequence.CameBack:
@@ -160,6 +161,17 @@ func (d *domain) skipPress(e sequence.Event) {
 	}
 	d.addCause(handsCauses[e])
 	d.begin(r.current().ShortTo)
+}
+
+// pressedByHand ends the look at what our press has met: power that comes up now
+// is a person's.
+func (d *domain) pressedByHand(e sequence.Event) {
+	r := d.run
+	if e != sequence.PowerButtonPressed || r == nil || r.mode != modeWait || !r.current().SeesPress() {
+		return
+	}
+	d.noStart(r.current())
+	d.handsBegin(e, sequence.PhaseAwaitPowerOK, d.cfg.Timings.PowerOKWatchdog+d.cfg.Timings.SIOWatchdog)
 }
 
 // passage notes a reset that an edge shows.

@@ -40,7 +40,8 @@ type rig struct {
 	blind  error       // readings fail
 	lies   state.Level // what power good reads instead; absent = the truth
 	edges  []powerEdge
-	split  int // so many settled readings contradict themselves
+	split  int    // so many settled readings contradict themselves
+	upBy   uint64 // request whose press has brought the power up that is on, 0 = none
 
 	intercept func(Effect) bool // takes effects that are not the board's
 
@@ -74,6 +75,7 @@ type pulsed struct {
 	signal   string
 	from, to time.Duration
 	step     pulseEffect
+	wasOn    bool // at its start
 }
 
 // plant is the host's behaviour.
@@ -85,6 +87,7 @@ type plant struct {
 	ignoreHolds int           // so many long presses do nothing
 	resetDead   bool          // the reset line leads nowhere
 	lineErr     error         // pulses fail, and the line does not move
+	falls       int           // so many presses meet a host that has powered itself off at that moment
 }
 
 func quickTimings() sequence.Timings {
@@ -338,16 +341,29 @@ func (r *rig) pulse(e pulseEffect) {
 		from = r.pulses[r.held[e.signal]-1].from
 		r.pulses[r.held[e.signal]-1].to = r.now.Boot // goes on as the new one
 	}
-	r.pulses = append(r.pulses, pulsed{e.signal, from, math.MaxInt64, e})
 	r.held[e.signal] = id
 	r.after(0, func() { r.step(edge{e.domain, e.signal, true}) })
+	r.fall(e)
 	wasOn := r.levels.PowerGood == state.LevelOn
+	r.pulses = append(r.pulses, pulsed{e.signal, from, math.MaxInt64, e, wasOn})
 	r.after(e.width, func() { r.endPulse(id, e, wasOn) })
 	if e.signal == sequence.PowerOut {
 		r.later(max(0, r.plant.override-(r.now.Boot-from)), func() { r.override(id) })
 	} else if wasOn && !r.plant.resetDead {
 		r.set(func(l *state.Levels) { l.PostComplete = state.LevelOff })
 	}
+}
+
+// fall lets the host power itself off in the moment of a press that asks it to.
+func (r *rig) fall(e pulseEffect) {
+	if r.plant.falls == 0 || e.signal != sequence.PowerOut || e.width > time.Second || r.levels.PowerGood != state.LevelOn {
+		return
+	}
+	r.plant.falls--
+	r.levels.PowerGood, r.levels.PostComplete = state.LevelOff, state.LevelOff
+	r.edges = append(r.edges, powerEdge{r.now.Boot, false})
+	r.upBy = 0
+	r.after(0, func() { r.step(edge{0, "PowerOk", false}) })
 }
 
 // setLevel plays a level-type output. PowerOut holds the power on; an edge
@@ -382,7 +398,7 @@ func (r *rig) setLevel(e pulseEffect) {
 
 func (r *rig) release(signal string) {
 	if id := r.held[signal]; id != 0 {
-		r.endPulse(id, r.pulses[id-1].step, true)
+		r.endPulse(id, r.pulses[id-1].step, r.pulses[id-1].wasOn)
 	}
 }
 
@@ -395,8 +411,11 @@ func (r *rig) endPulse(id int, e pulseEffect, wasOn bool) {
 	switch {
 	case e.signal == sequence.ResetOut && wasOn && !r.plant.resetDead:
 		r.later(r.plant.post, func() { r.set(func(l *state.Levels) { l.PostComplete = state.LevelOn }) })
-	case e.signal == sequence.PowerOut && !wasOn && r.plant.powerGood > 0:
-		r.later(r.plant.powerGood, func() { r.power(true) })
+	case e.signal == sequence.PowerOut && !wasOn && r.plant.powerGood > 0 && r.levels.PowerGood != state.LevelOn:
+		r.later(r.plant.powerGood, func() {
+			r.power(true)
+			r.upBy = e.request
+		})
 	case e.signal == sequence.PowerOut && wasOn && r.plant.guest > 0 && r.now.Boot-r.pulses[id-1].from < r.plant.override:
 		r.later(r.plant.guest, func() { r.power(false) })
 	}
@@ -415,6 +434,7 @@ func (r *rig) override(id int) {
 }
 
 func (r *rig) power(on bool) {
+	r.upBy = 0
 	r.set(func(l *state.Levels) {
 		l.PowerGood = state.LevelOf(on)
 		if !on {

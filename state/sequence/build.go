@@ -93,27 +93,52 @@ func (b *builder) gracefulOff(v state.Verdict) {
 		b.levelOff(phase)
 		return
 	}
-	b.add(Step{Name: "ask the OS", Phase: phase, Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
+	first := len(b.steps)
+	b.ask(v, phase, "")
+	b.add(Step{Name: "see what the press met", Phase: phase, Goal: GoalStarted, Within: b.t.PowerOKWatchdog, OnTimeout: TimeoutNext, Show: ShowStopping})
+	if b.o.ForceAfterGraceful {
+		b.steps[first+1].OnTimeout, b.steps[first+1].Else = TimeoutNext, len(b.steps)
+		b.cutPower(phase == PhaseGracefulCycle)
+		b.leadTo(first, first+3+2*b.tries())
+		return
+	}
+	b.ask(v, phase, " again")
+	b.add(Step{Name: "see what that press met", Phase: phase, Within: b.t.PowerOKWatchdog, OnTimeout: TimeoutNext, Show: ShowStopping,
+		Abort: GoalStarted, AbortReason: "the host powered off by itself as it was asked to, twice, and the press has started it again"})
+	b.leadTo(first, len(b.steps))
+	b.undo(phase)
+}
+
+// ask presses the power button and waits for the OS. A press that meets a board
+// without power starts it: the step after these sees whether it has.
+func (b *builder) ask(v state.Verdict, phase Phase, again string) {
+	b.add(Step{Name: "ask the OS" + again, Phase: phase, Pulse: PowerOut, Width: b.t.PowerPulse, Goal: GoalRelease,
 		Within: stuckAfter, OnTimeout: TimeoutFail, Reason: "stuck: the power button line did not come back",
-		Show: ShowStopping})
-	wait := Step{Name: "wait for the OS", Phase: phase, Goal: GoalPowerOff, Within: b.t.GracefulTimeout, OnTimeout: TimeoutFail,
+		Short: GoalPowerOff, Show: ShowStopping})
+	wait := Step{Name: "wait for the OS" + again, Phase: phase, Goal: GoalPowerOff, Within: b.t.GracefulTimeout, OnTimeout: TimeoutFail,
 		Reason: fmt.Sprintf("the OS did not power off within gracefulTimeout (%s)", b.t.GracefulTimeout),
-		Show:   ShowStopping, Graceful: true,
+		Show:   ShowStopping, Graceful: true, Doubt: b.next(),
 		Abort: GoalCameBack, AbortReason: "the OS restarted instead of powering off"}
 	if v == state.VerdictGracefulWarm { // DESIGN.md §3.2: a reset seen, then running, is what was asked for
 		wait.Abort, wait.AbortReason = GoalNone, ""
 		wait.Short, wait.ShortTo = GoalCameBack, End
 	}
-	if !b.o.ForceAfterGraceful {
-		b.add(wait)
-		b.undo(phase)
-		return
-	}
-	wait.OnTimeout = TimeoutNext
-	wait.Else = b.next()
-	wait.Then = b.next() + 2*b.tries()
 	b.add(wait)
-	b.cutPower(phase == PhaseGracefulCycle)
+}
+
+// leadTo sets where the steps of a graceful power off from first on lead to when
+// power is off.
+func (b *builder) leadTo(first, after int) {
+	for i := first; i < after; i++ {
+		switch st := &b.steps[i]; {
+		case st.SeesPress():
+			st.Else = after
+		case st.Doubt != 0:
+			st.Then = after
+		case st.Asks():
+			st.ShortTo = after
+		}
+	}
 }
 
 func (b *builder) tries() int { return max(1, b.o.ForceOffTries) }

@@ -32,6 +32,7 @@ const (
 	GoalSlotOn                  // the slot is supplied
 	GoalSlotOff                 // the slot is not
 	GoalNotHeld                 // a level-type PowerOut does not hold the power on
+	GoalStarted                 // power good seen: a press that met a board without power has started it
 	goalInput                   // the first of [GoalInput]'s
 )
 
@@ -98,6 +99,11 @@ type Step struct {
 	Short   Goal
 	ShortTo int
 
+	// Doubt, where not 0, takes the place of Then in a wait for power off if no
+	// power was seen on since the newest press was asserted: it may have met a
+	// board that was off, and starts it.
+	Doubt int
+
 	// Abort ends the request FAILED with AbortReason while the step waits.
 	Abort       Goal
 	AbortReason string
@@ -124,6 +130,14 @@ type Step struct {
 
 // Waits reports whether the step acts on nothing.
 func (s *Step) Waits() bool { return s.Pulse == "" && s.Unit == "" && s.Set == "" }
+
+// Asks reports whether the step is the press that asks the OS to shut down. It
+// keeps its width whatever is seen meanwhile.
+func (s *Step) Asks() bool { return s.Pulse != "" && !s.Hold && s.Short == GoalPowerOff }
+
+// SeesPress reports whether the step waits for what a press leads to that may
+// have met a board without power.
+func (s *Step) SeesPress() bool { return s.Goal == GoalStarted || s.Abort == GoalStarted }
 
 // Line returns the output that the step drives, "" for none.
 func (s *Step) Line() string { return s.Pulse + s.Set }
@@ -219,7 +233,7 @@ type Seen struct {
 func (g Goal) Met(s Seen, strict bool) bool {
 	on, known := s.Levels.Power()
 	switch g {
-	case GoalPowerOn:
+	case GoalPowerOn, GoalStarted:
 		return known && on && s.Levels.PowerGood != state.LevelOff
 	case GoalPowerOff:
 		return known && !on && s.Levels.HostActive != state.LevelOn

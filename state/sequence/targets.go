@@ -179,8 +179,8 @@ func (b *builder) linesOff(v state.Verdict) {
 		b.gracefulOff(state.VerdictReboot)
 	}
 	b.finishFrom(off)
-	if ask := &b.steps[off+1]; ask.Pulse != "" && !ask.Hold { // a press without power would switch on
-		ask.Short, ask.ShortTo = GoalPowerOff, b.steps[off+2].Then
+	if ask := &b.steps[off+1]; ask.Asks() {
+		b.steps[off].Else = ask.ShortTo // nothing is on: nobody is asked, and nothing is cut
 	}
 }
 
