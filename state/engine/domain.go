@@ -24,6 +24,7 @@ type domain struct {
 	inFlight uint64 // probe that has not answered, 0 = none
 	again    bool   // something moved since it was sent
 	lastRead time.Duration
+	risen    time.Duration // when the daemon started, if it has a journal: it knew nothing before
 	sentRead time.Duration
 	asked    bool        // a reading was asked for since start
 	post     state.Level // POST complete as last handled

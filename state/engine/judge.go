@@ -69,7 +69,7 @@ func (d *domain) tooLongUnknown(head state.Request) bool {
 }
 
 func (d *domain) knownDeadline(head state.Request) time.Duration {
-	return head.Accepted.Boot + d.core.cfg.Times.Known
+	return max(head.Accepted.Boot, d.risen) + d.core.cfg.Times.Known
 }
 
 func (d *domain) readText() string {

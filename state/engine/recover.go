@@ -24,6 +24,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 	c.now = now
 	var problems []error
 	for _, d := range c.domains {
+		d.risen = now.Boot
 		if text, ok := p.Note(d.cfg.ID, savedNote); ok {
 			if err := d.values.restore(text); err != nil {
 				problems = append(problems, d.setAside(text, err, bootID, p))
@@ -36,6 +37,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 		d.counted = n
 		defer d.q.SetCounters(queue.Counters(n))
 	}
+	c.readParts(p)
 	for i := range p.Requests {
 		r := &p.Requests[i]
 		age := p.Age(r, bootID, now.Boot)
@@ -49,6 +51,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 			problems = append(problems, fmt.Errorf("request %d (%s) is of domain %d, which is not configured any more", r.Seq, r.Op, r.Domain))
 		}
 	}
+	c.resumeSystem()
 	return problems
 }
 
@@ -62,7 +65,11 @@ func (c *Core) find(id int) *domain {
 }
 
 func (d *domain) recover(r *history.Record, sameBoot bool, age time.Duration) {
-	d.q.Restore(d.now(), r.Request, queue.Restored{Age: age, Aside: d.core.aggregate(r.Object)})
+	extra := queue.Restored{Age: age, Aside: d.core.aggregate(r.Object)}
+	if p := d.core.leftParent(r.Seq); p != nil && p.seq != r.Seq && isPart(&r.Request) {
+		extra.Parent = p.seq
+	}
+	d.q.Restore(d.now(), r.Request, extra)
 	if d.recoverSystem(r, sameBoot) {
 		return
 	}
@@ -227,10 +234,11 @@ func (d *domain) resume(r recovered) {
 		return
 	}
 	i := int(r.Step.Index)
+	on, _ := d.powered()
 	d.run = &launch{
 		seq: r.Seq, op: r.Op, object: r.Object, verdict: r.Verdict, plan: plan,
 		step: i, stepAt: r.StepAt.Boot, moved: true, resumed: true, unproven: st.Pulse != "", waitsOnly: d.laterOff(r.Seq),
-		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage}, since: r.Started.Boot,
+		seen: sequence.Seen{Levels: d.levels, WentReset: st.AfterPassage}, since: r.Started.Boot, heldOn: st.Waits() || on,
 		started: st.Unit != "" || d.cfg.Targets != nil, adopted: r.Key.Client == ForeignClient,
 	}
 	d.run.see(d.levels)
@@ -247,7 +255,7 @@ func (d *domain) resume(r recovered) {
 	case st.Waits():
 		d.resumeWait(i, r.Step.Deadline)
 	case st.Hold:
-		d.begin(i)
+		d.resumeHold(i)
 	case st.Then == sequence.End:
 		d.interrupt("reset not observable")
 	case !plan.Steps[st.Then].Waits():
@@ -259,6 +267,25 @@ func (d *domain) resume(r recovered) {
 		// as long as it would have been.
 		d.resumeWait(st.Then, r.StepAt.Boot+st.Width+plan.Steps[st.Then].Within)
 	}
+}
+
+// resumeHold goes on with a force-off hold. One that a death has cut short may
+// have met a board that was off, and has started it: that is seen before anything
+// counts as off.
+func (d *domain) resumeHold(i int) {
+	r := d.run
+	if on, _ := d.powered(); !on && r.plan.Steps[i].Pulse != "" {
+		if r.verdict == state.VerdictPowerOff || r.verdict == state.VerdictCutPower {
+			r.plan, i = d.plan(r.verdict, r.op, true), 0
+		}
+		for j := range r.plan.Steps[:i] {
+			if r.plan.Steps[j].Goal == sequence.GoalStarted {
+				i = j
+			}
+		}
+		d.press = openPress{until: d.boot() + d.cfg.Timings.ConfirmTimeout, raising: true, at: d.boot()}
+	}
+	d.begin(i)
 }
 
 // resumeWait goes on with a wait for what is left of its deadline.

@@ -68,6 +68,24 @@ func TestAResetThatMayNotHaveBeenPulsed(t *testing.T) {
 	require.Equal(t, state.Interrupted, r.status(p.answer.Seq))
 }
 
+// TestAHoldThatMetABoardThatIsOffBeforeACrash: the host powered itself off as the
+// force-off reached the line, and the daemon died. Off is not claimed before the
+// start that the press has brought is cut.
+func TestAHoldThatMetABoardThatIsOffBeforeACrash(t *testing.T) {
+	r := runningHost(t)
+	r.plant.guest = 0
+	off := r.write(state.ChassisOff)
+	require.NotZero(t, r.held[out])
+	r.levels.PowerGood, r.levels.PostComplete = state.LevelOff, state.LevelOff
+	r.crash(true)
+	r.later(300*time.Millisecond, func() { r.power(true) })
+	r.pass(200 * time.Millisecond)
+	require.Equal(t, state.Running, r.status(off.answer.Seq))
+	r.pass(20 * time.Second)
+	require.Equal(t, state.Success, r.status(off.answer.Seq), r.reason(off.answer.Seq))
+	require.Equal(t, state.PowerStateOff, r.powerState())
+}
+
 // crash kills the daemon, lets ExecStopPost release the lines, and starts it
 // again.
 func (r *rig) crash(sameBoot bool) {

@@ -44,6 +44,7 @@ const systemCause = "chassis_system0"
 // Times.Gather none.
 type system struct {
 	parents []*parent
+	left    []*parent        // of an earlier run, while it is recovered
 	shown   [2]state.Chassis // chassis_system0 and chassis0
 	once    bool
 }
@@ -56,6 +57,7 @@ type parent struct {
 	members  []*domain
 	parts    []part
 	released bool // the parts run
+	sameBoot bool // an earlier run of this boot has left it
 	deadline time.Duration
 	entry    uint64 // of a target's launch
 }
@@ -89,6 +91,7 @@ func (c *Core) writeSystem(ev Write) {
 		}
 		p.released = true
 	}
+	c.keepParts()
 }
 
 // members are the domains that take part: those that something drives. A chassis
@@ -241,6 +244,7 @@ func (p *parent) gather(c *Core) bool {
 			return true
 		}
 		p.ask(p.members[len(p.parts)])
+		c.keepParts()
 	}
 }
 
@@ -310,6 +314,8 @@ func (c *Core) endParent(p *parent, req state.Request) bool {
 	}
 	status, reason := state.Success, strings.Join(bad, "; ")
 	switch n := len(p.parts); {
+	case len(bad) > 0 && count[state.Interrupted] == len(bad):
+		status = state.Interrupted
 	case len(bad) > 0:
 		status = state.Failed
 	case count[state.Invalid] == n:
@@ -345,24 +351,6 @@ func (c *Core) systemWasReset(ev systemReset) {
 		return
 	}
 	d.finish(ev.seq, state.Success, "")
-}
-
-// recoverSystem settles what an earlier run left of requests to the whole
-// machine. It reports whether the record was one of these.
-func (d *domain) recoverSystem(r *history.Record, sameBoot bool) bool {
-	part := isPart(&r.Request) && r.Status == state.Pending && r.Op != state.ChassisOff
-	if !d.core.aggregate(r.Object) && !part || r.Status.Final() {
-		return false
-	}
-	switch {
-	case r.Status == state.Pending && !sameBoot:
-		d.finish(r.Seq, state.Expired, "BMC restarted")
-	case part:
-		d.finish(r.Seq, state.Interrupted, "the daemon restarted before all chassis were ready")
-	default:
-		d.finish(r.Seq, state.Interrupted, "the daemon restarted; each chassis has a request of its own")
-	}
-	return true
 }
 
 // powerRank orders the power states: of several chassis the highest counts

@@ -222,21 +222,6 @@ func TestChassisOffBreaksASystemRequest(t *testing.T) {
 	require.True(t, f.on[1])
 }
 
-func TestRestartWithASystemRequest(t *testing.T) {
-	f := newFleet(t, SystemAggregate)
-	f.allOn()
-	f.keepBusy(2)
-	p := f.writeSystem(0, state.ChassisPowerCycle)
-	f.pass(time.Second)
-	f.at = map[int]time.Duration{}
-	f.restart(true)
-	f.pass(10 * time.Second)
-	require.Equal(t, state.Interrupted, f.status(p.answer.Seq))
-	require.NotContains(t, f.at, 0)
-	require.NotContains(t, f.at, 1)
-	require.Zero(t, f.core.domains[0].q.Depth())
-}
-
 // A policy without a queue takes the parts of what it has taken.
 func TestSystemUnderAPolicyWithoutQueue(t *testing.T) {
 	f := newFleet(t, SystemAggregate, func(c *Config) { c.Domains[0].Queue.Policy = state.Check })
