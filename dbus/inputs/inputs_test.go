@@ -50,7 +50,7 @@ func source(t *testing.T, bus *dbustest.Bus, p ...inputs.Property) *inputs.Sourc
 // await takes events until one is what is wanted.
 func await(t *testing.T, s *inputs.Source, what string, want func(inputs.Event) bool) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(2 * time.Minute)
 	for {
 		select {
 		case e := <-s.Events():

@@ -191,7 +191,7 @@ func TestLineTargetsMarkers(t *testing.T) {
 	require.NoError(t, d.cset("Off"))
 	d.started(1)
 	require.NoError(t, d.drive("off").Err)
-	require.Zero(t, markers(), "power is off")
+	d.eventually("no marker, as power is off", func() bool { return markers() == 0 })
 	d.done(linesOff, hostStop, powerOff, hardOff)
 	d.untilChassis("Off")
 }
