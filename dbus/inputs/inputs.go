@@ -93,6 +93,7 @@ type Source struct {
 	conn  *godbus.Conn // nil = none at present
 	why   error        // why there is none
 	calls []*asking    // by property
+	wrong []error      // by property: why the bus refuses its name; nil = it does not
 }
 
 // callTimeout bounds one Get. A reading of the board waits for it.
@@ -115,6 +116,7 @@ func New(o Options) *Source {
 	for range o.Properties {
 		s.calls = append(s.calls, &asking{})
 	}
+	s.wrong = make([]error, len(o.Properties))
 	go s.run(ctx)
 	return s
 }
@@ -182,6 +184,12 @@ type asking struct {
 // then older than the question, and asked for again.
 func (s *Source) ask(ctx context.Context, conn *godbus.Conn, i int) Level {
 	p, a := &s.opt.Properties[i], s.calls[i]
+	s.mu.Lock()
+	wrong := s.wrong[i]
+	s.mu.Unlock()
+	if wrong != nil {
+		return Level{Err: wrong}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if late := a.pending; late != nil {

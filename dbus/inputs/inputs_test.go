@@ -106,6 +106,29 @@ func TestAbsentServiceIsUnknownUntilItComes(t *testing.T) {
 	assert.Equal(t, inputs.Level{Asserted: true}, s.Read(t.Context())["PowerOk"])
 }
 
+// A property with a name that the bus does not take must not cost the others
+// theirs.
+func TestWrongNameIsUnknownAlone(t *testing.T) {
+	bus := dbustest.Start(t)
+	g, _ := serve(t, bus, map[string]any{"PGood": true})
+	wrong := []inputs.Property{
+		{Signal: "service", Service: "no bus name", Path: path, Interface: iface, Name: "PGood"},
+		{Signal: "no dot", Service: "x", Path: path, Interface: iface, Name: "PGood"},
+		{Signal: "path", Service: service, Path: "/no path", Interface: iface, Name: "PGood"},
+		{Signal: "quote", Service: service, Path: path, Interface: "it's", Name: "PGood"},
+	}
+	s := source(t, bus, append(wrong, property("PowerOk", "PGood", nil))...)
+	await(t, s, "of the connection", func(e inputs.Event) bool { return e.Gap && e.Signal == "PowerOk" })
+	got := s.Read(t.Context())
+	assert.Equal(t, inputs.Level{Asserted: true}, got["PowerOk"])
+	for _, p := range wrong {
+		assert.ErrorContains(t, got[p.Signal].Err, "the bus refuses these names", p.Signal)
+	}
+	g.SetMust(iface, "PGood", false)
+	await(t, s, "of the level", func(e inputs.Event) bool { return e.Signal == "PowerOk" && !e.Asserted && !e.Gap })
+	assert.Equal(t, inputs.Level{}, s.Read(t.Context())["PowerOk"])
+}
+
 func TestWrongTypeIsUnknown(t *testing.T) {
 	bus := dbustest.Start(t)
 	serve(t, bus, map[string]any{"PGood": "yes", "Host": true})

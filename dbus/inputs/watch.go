@@ -2,6 +2,8 @@ package inputs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -81,26 +83,41 @@ type watcher struct {
 }
 
 // subscribe asks for the signals of each service's owner alone: anybody may
-// send a signal that looks like it.
+// send a signal that looks like it. A property whose names the bus refuses is
+// unknown for good, and no other is for it.
 func (w *watcher) subscribe(ctx context.Context) error {
 	for i := range w.s.opt.Properties {
 		p := &w.s.opt.Properties[i]
-		if err := w.conn.AddMatchSignalContext(ctx, godbus.WithMatchSender(p.Service), godbus.WithMatchObjectPath(godbus.ObjectPath(p.Path)),
-			godbus.WithMatchInterface("org.freedesktop.DBus.Properties"), godbus.WithMatchMember("PropertiesChanged"),
-			godbus.WithMatchArg(0, p.Interface)); err != nil {
+		err := w.follow(ctx, p)
+		if refused := (godbus.Error{}); errors.As(err, &refused) {
+			err = fmt.Errorf("%s %s %s %s: the bus refuses these names: %w", p.Service, p.Path, p.Interface, p.Name, err)
+			w.s.opt.Log.Error("an input on D-Bus stays unknown", "signal", p.Signal, "err", err)
+		} else if err != nil {
 			return err
 		}
-		if _, known := w.owners[p.Service]; known {
-			continue
-		}
-		if err := w.conn.AddMatchSignalContext(ctx, godbus.WithMatchSender(driver), godbus.WithMatchInterface(driver),
-			godbus.WithMatchMember("NameOwnerChanged"), godbus.WithMatchArg(0, p.Service)); err != nil {
-			return err
-		}
-		var owner string // empty while there is none
-		_ = w.conn.BusObject().CallWithContext(ctx, driver+".GetNameOwner", 0, p.Service).Store(&owner)
-		w.owners[p.Service] = owner
+		w.s.mu.Lock()
+		w.s.wrong[i] = err
+		w.s.mu.Unlock()
 	}
+	return nil
+}
+
+func (w *watcher) follow(ctx context.Context, p *Property) error {
+	if err := w.conn.AddMatchSignalContext(ctx, godbus.WithMatchSender(p.Service), godbus.WithMatchObjectPath(godbus.ObjectPath(p.Path)),
+		godbus.WithMatchInterface("org.freedesktop.DBus.Properties"), godbus.WithMatchMember("PropertiesChanged"),
+		godbus.WithMatchArg(0, p.Interface)); err != nil {
+		return err
+	}
+	if _, known := w.owners[p.Service]; known {
+		return nil
+	}
+	if err := w.conn.AddMatchSignalContext(ctx, godbus.WithMatchSender(driver), godbus.WithMatchInterface(driver),
+		godbus.WithMatchMember("NameOwnerChanged"), godbus.WithMatchArg(0, p.Service)); err != nil {
+		return err
+	}
+	var owner string // empty while there is none
+	_ = w.conn.BusObject().CallWithContext(ctx, driver+".GetNameOwner", 0, p.Service).Store(&owner)
+	w.owners[p.Service] = owner
 	return nil
 }
 
