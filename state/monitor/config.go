@@ -17,6 +17,7 @@ const NeverAges = -time.Second
 const (
 	maxRetryCount    = 100
 	maxRetryInterval = 24 * time.Hour
+	minProbeInterval = 10 * time.Millisecond // below it the BMC would do little else
 	maxProbeInterval = time.Hour
 )
 
@@ -32,7 +33,7 @@ type Config struct {
 	RetryCount    int           // restarts within RetryInterval; −1 = unlimited, 0 = none, up to 100; default 2
 	RetryInterval time.Duration // NeverAges, or 1 s to 24 h; default 360 s
 
-	ThoroughProbe  time.Duration // from the end of a probe to the next; up to 1 h; default 60 s
+	ThoroughProbe  time.Duration // from the end of a probe to the next; 10 ms to 1 h; default 60 s
 	CheapProbe     time.Duration // the same for the cheap probe; 0 = none
 	ProbeTimeout   time.Duration // default 30 s
 	TimeoutWeight  int           // weight of a probe that misses its deadline, 1 to 100; default 100
@@ -155,8 +156,9 @@ func (c *Config) timeChecks() []check {
 		// Partial failures one probe interval apart would never meet in the window.
 		{ri == NeverAges || !partial || ri >= c.ThoroughProbe, "RetryInterval", ri,
 			"at least ThoroughProbe where partial weights are used"},
-		{c.ThoroughProbe > 0 && c.ThoroughProbe <= maxProbeInterval, "ThoroughProbe", c.ThoroughProbe, "above 0, up to 1h"},
-		{c.CheapProbe >= 0 && c.CheapProbe <= maxProbeInterval, "CheapProbe", c.CheapProbe, "0 (none) to 1h"},
+		{c.ThoroughProbe >= minProbeInterval && c.ThoroughProbe <= maxProbeInterval, "ThoroughProbe", c.ThoroughProbe, "10ms to 1h"},
+		{c.CheapProbe == 0 || c.CheapProbe >= minProbeInterval && c.CheapProbe <= maxProbeInterval, "CheapProbe", c.CheapProbe,
+			"0 (none), or 10ms to 1h"},
 		{c.ProbeTimeout > 0 && c.ProbeTimeout <= maxProbeInterval, "ProbeTimeout", c.ProbeTimeout, "above 0, up to 1h"},
 		{c.StartGrace >= 0, "StartGrace", c.StartGrace, "at least 0"},
 		{c.RestartTimeout > 0, "RestartTimeout", c.RestartTimeout, "above 0"},

@@ -29,12 +29,16 @@ func validateAll(cfgs []Config) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	return findCycle(cfgs, byName)
+	return FindCycle(cfgs)
 }
 
-// findCycle walks up from each resource and reports the first way that leads
-// back to where it came from.
-func findCycle(cfgs []Config, byName map[string]Config) error {
+// FindCycle walks up from each resource and reports the first way that leads
+// back to where it came from: none of those on it would ever be restarted.
+func FindCycle(cfgs []Config) error {
+	byName := make(map[string]Config, len(cfgs))
+	for _, c := range cfgs {
+		byName[c.Name] = c
+	}
 	clear := map[string]bool{}
 	var path []string
 	var walk func(name string) error

@@ -86,6 +86,9 @@ func (d *decoder) object(field string, n *jsonpos.Node, keys []key) {
 		if path == "" {
 			path = `""` // a name that can be seen
 		}
+		if len(path) > keyLimit {
+			path = strings.ToValidUTF8(path[:keyLimit], "") + "…"
+		}
 		if field != "" {
 			path = field + "." + path
 		}
@@ -119,7 +122,13 @@ func names(keys []key) string {
 	return strings.Join(all, ", ")
 }
 
+// keyLimit is above the length of any key that there is, in bytes.
+const keyLimit = 64
+
 func unknownKey(keys []key, name string) string {
+	if len(name) > keyLimit {
+		return "has an unknown key" // to compare it with all would take long
+	}
 	for _, k := range keys {
 		if strings.EqualFold(k.name, name) || distance(k.name, name) <= 2 {
 			return fmt.Sprintf("has an unknown key (did you mean %q?)", k.name)

@@ -89,22 +89,23 @@ func (c *Config) check(d *decoder, root *jsonpos.Node) {
 	}
 	domains := append(Domains(c.Hosts), Domains(c.SimulatedHosts())...)
 	for _, n := range state.SortedKeys(c.Executors) {
-		d.checkDomain(domains, root, "executor", n, c.Executors[n].String())
+		d.checkDomain(domains, root, "executor", fmt.Sprintf("executor.%d", n), n, strconv.Quote(c.Executors[n].String()))
 	}
 	for _, n := range state.SortedKeys(c.Policies) {
-		d.checkDomain(domains, root, "policy", n, c.Policies[n].String())
+		d.checkDomain(domains, root, "policy", fmt.Sprintf("policy.%d", n), n, strconv.Quote(c.Policies[n].String()))
 	}
+	c.Monitor.checkPlaces(d, root, domains)
 }
 
-// checkDomain reports a key of field that names no domain.
-func (d *decoder) checkDomain(domains []Domain, root *jsonpos.Node, field string, n int, value string) {
+// checkDomain reports a field below key that names no domain by n.
+func (d *decoder) checkDomain(domains []Domain, root *jsonpos.Node, key, field string, n int, value string) {
 	for i := range domains {
 		if domains[i].Number == n {
 			return
 		}
 	}
-	d.report(offsetOf(root, field), FieldError{
-		Field: fmt.Sprintf("%s.%d", field, n), Value: strconv.Quote(value), Problem: "names no domain of hosts",
+	d.report(offsetOf(root, key), FieldError{
+		Field: field, Value: value, Problem: "names no domain of hosts",
 		Allowed: "the lowest chassis of a domain",
 	})
 }

@@ -88,6 +88,33 @@ func (m *Monitor) checkParents(d *decoder, field string, n *jsonpos.Node, all []
 			}
 		}
 	}
+	cfgs := make([]monitor.Config, len(all))
+	for i := range all {
+		cfgs[i] = all[i].Config
+	}
+	if err := monitor.FindCycle(cfgs); err != nil {
+		d.report(n.Offset, FieldError{Field: field, Problem: err.Error()})
+	}
+}
+
+// checkPlaces reports resources of a host or a domain that is not there.
+func (m *Monitor) checkPlaces(d *decoder, root *jsonpos.Node, domains []Domain) {
+	hosts := map[int]bool{}
+	for _, at := range domains {
+		for _, h := range at.Hosts {
+			hosts[h] = true
+		}
+	}
+	for i := range m.Resources {
+		w, at := &m.Resources[i], fmt.Sprintf("monitor.resources[%d]", i)
+		switch {
+		case w.Host != nil && !hosts[w.Host.Index]:
+			d.report(offsetOf(root, "monitor"), FieldError{Field: at + ".host.index", Value: strconv.Itoa(w.Host.Index),
+				Problem: "names no host of hosts"})
+		case w.Host == nil && (w.Line != nil || w.Config.Escalation == monitor.EscalateTransition): // else it is not used
+			d.checkDomain(domains, root, "monitor", at+".domain", w.Domain, strconv.Itoa(w.Domain))
+		}
+	}
 }
 
 func (w *Watched) keys() []key {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestMonitorBlock(t *testing.T) {
 }
 
 func TestMonitorHostIsLoggedUnlessTheFileSaysMore(t *testing.T) {
-	c, err := config.Parse("m.json", []byte(`{"monitor": {"resources": [
+	c, err := config.Parse("m.json", []byte(`{"hosts": 2, "monitor": {"resources": [
 		{"name": "host", "host": {"restart": "Chassis PowerCycle", "bootTimeout": "10m"}},
 		{"name": "eager", "mode": "SOFT", "host": {"index": 1}, "escalation": "transition", "target": "Host Off"}]}}`))
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func TestMonitorHostIsLoggedUnlessTheFileSaysMore(t *testing.T) {
 }
 
 func TestMonitorProbes(t *testing.T) {
-	c, err := config.Parse("m.json", []byte(`{"monitor": {
+	c, err := config.Parse("m.json", []byte(`{"hosts": 2, "monitor": {
 		"inhibit": [{"reason": "code update", "service": "a.b", "path": "/a", "interface": "a.c", "property": "Busy", "equals": "true"}],
 		"resources": [
 		{"name": "cmd", "unit": "a.service", "command": ["/bin/check", "-v"]},
@@ -70,26 +71,48 @@ func TestMonitorProbes(t *testing.T) {
 	assert.Equal(t, "code update", c.Monitor.Inhibits[0].Reason)
 }
 
+// A key of any length is named, and shortened: it may go into a log and a status.
+func TestLongUnknownKey(t *testing.T) {
+	_, err := config.Parse("m.json", []byte(`{"`+strings.Repeat("h", 1_000_000)+`": 1}`))
+	assert.ErrorContains(t, err, "m.json:1:2: hhhh")
+	assert.Less(t, len(err.Error()), 2000)
+}
+
 func TestMonitorBlockErrors(t *testing.T) {
+	property := func(fields string) string {
+		return `{"monitor": {"resources": [{"name": "a", "mode": "LOG_ONLY", "property": {` + fields + `}}]}}`
+	}
 	for text, want := range map[string]string{
-		`{"monitor": {"resources": [{"unit": "a.service"}]}}`:                                                                   "m.json:1:28: monitor.resources[0].name",
-		`{"monitor": {"resources": [{"name": "a"}]}}`:                                                                           "m.json:1:28: monitor.resources[0]: {\"name\":\"a\"} watches nothing",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "retryInterval": "0s"}]}}`:                               "m.json:1:80: monitor.resources[0].retryInterval",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "backoff": {"min": "2m"}}]}}`:                            "m.json:1:74: monitor.resources[0].backoff.max",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "dependsOn": ["b"]}]}}`:                                  "names no resource",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service"}, {"name": "a", "unit": "b.service"}]}}`:                  "is there twice",
-		`{"monitor": {"resources": [{"name": "a", "net": {"host": "x"}}]}}`:                                                     "has no port",
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "panic"}]}}`:                               `"transition" or "failover"`,
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "transition", "target": "Chassis Off"}]}}`: `resources[0].target: "Chassis Off" is no transition`,
-		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "host": {}}]}}`:                                          "is a unit and a host",
-		`{"monitor": {"resources": [{"name": "a", "host": {"restart": "Host Off"}}]}}`:                                          `allowed: one of "Host Reboot"`,
-		`{"monitor": {"resources": [{"name": "a", "net": {"port": 1}, "command": ["/bin/true"]}]}}`:                             "has several probes",
-		`{"monitor": {"resources": [{"name": "a", "command": ["true"], "retryCount": 0}]}}`:                                     "monitor.resources[0].command[0]",
-		`{"monitor": {"resources": [{"name": "a", "command": ["/bin/true"]}]}}`:                                                 "has nothing to restart",
-		`{"monitor": {"resources": [{"name": "a", "line": {"signal": "PowerOut"}, "retryCount": 0}]}}`:                          "resources[0].line.signal",
-		`{"monitor": {"resources": [{"name": "a", "property": {"service": "a.b"}, "retryCount": 0}]}}`:                          "does not say which property",
-		`{"monitor": {"inhibit": [{"reason": "x", "service": "a.b", "path": "/a", "interface": "a.b", "property": "P"}]}}`:      "does not say which values are good",
-		`{"monitor": {"inhibit": [{"service": "a.b", "path": "/a", "interface": "a.b", "property": "P", "max": 3}]}}`:           "has no reason",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "dependsOn": ["b"]}, {"name": "b", "unit": "b.service", "dependsOn": ["a"]}]}}`: "m.json:1:27: monitor.resources: dependencies form a circle",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "dependsOn": ["a"]}]}}`:                                                         "dependencies form a circle: a → a",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "thoroughProbe": "1ns"}]}}`:                                                     "allowed: 10ms to 1h",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "cheapProbe": "1ns"}]}}`:                                                        "allowed: 0 (none), or 10ms to 1h",
+		`{"monitor": {"resources": [{"name": "a", "host": {"index": 7}}]}}`:                                                                            "monitor.resources[0].host.index: 7 names no host of hosts",
+		`{"monitor": {"resources": [{"name": "a", "mode": "LOG_ONLY", "domain": 9, "line": {"signal": "PowerOk"}}]}}`:                                  "monitor.resources[0].domain: 9 names no domain of hosts",
+		property(`"service": "x", "path": "/a", "interface": "a.b", "property": "P", "equals": "1"`):                                                   "service: \"x\" is not allowed here; allowed: a bus name",
+		property(`"service": "a b.c", "path": "/a", "interface": "a.b", "property": "P", "equals": "1"`):                                               "allowed: a bus name",
+		property(`"service": "a..b", "path": "/a", "interface": "a.b", "property": "P", "equals": "1"`):                                                "allowed: a bus name",
+		property(`"service": "a.b", "path": "/a b", "interface": "a.b", "property": "P", "equals": "1"`):                                               "allowed: an object path",
+		property(`"service": "a.b", "path": "/a", "interface": "it's.b", "property": "P", "equals": "1"`):                                              "allowed: an interface",
+		property(`"service": "a.b", "path": "/a", "interface": "a.b", "property": "P", "min": 5, "max": 1`):                                            "has no value that is good",
+		`{"monitor": {"resources": [{"unit": "a.service"}]}}`:                                                                                          "m.json:1:28: monitor.resources[0].name",
+		`{"monitor": {"resources": [{"name": "a"}]}}`:                                                                                                  "m.json:1:28: monitor.resources[0]: {\"name\":\"a\"} watches nothing",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "retryInterval": "0s"}]}}`:                                                      "m.json:1:80: monitor.resources[0].retryInterval",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "backoff": {"min": "2m"}}]}}`:                                                   "m.json:1:74: monitor.resources[0].backoff.max",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "dependsOn": ["b"]}]}}`:                                                         "names no resource",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service"}, {"name": "a", "unit": "b.service"}]}}`:                                         "is there twice",
+		`{"monitor": {"resources": [{"name": "a", "net": {"host": "x"}}]}}`:                                                                            "has no port",
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "panic"}]}}`:                                                      `"transition" or "failover"`,
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "escalation": "transition", "target": "Chassis Off"}]}}`:                        `resources[0].target: "Chassis Off" is no transition`,
+		`{"monitor": {"resources": [{"name": "a", "unit": "a.service", "host": {}}]}}`:                                                                 "is a unit and a host",
+		`{"monitor": {"resources": [{"name": "a", "host": {"restart": "Host Off"}}]}}`:                                                                 `allowed: one of "Host Reboot"`,
+		`{"monitor": {"resources": [{"name": "a", "net": {"port": 1}, "command": ["/bin/true"]}]}}`:                                                    "has several probes",
+		`{"monitor": {"resources": [{"name": "a", "command": ["true"], "retryCount": 0}]}}`:                                                            "monitor.resources[0].command[0]",
+		`{"monitor": {"resources": [{"name": "a", "command": ["/bin/true"]}]}}`:                                                                        "has nothing to restart",
+		`{"monitor": {"resources": [{"name": "a", "line": {"signal": "PowerOut"}, "retryCount": 0}]}}`:                                                 "resources[0].line.signal",
+		`{"monitor": {"resources": [{"name": "a", "property": {"service": "a.b"}, "retryCount": 0}]}}`:                                                 "does not say which property",
+		`{"monitor": {"inhibit": [{"reason": "x", "service": "a.b", "path": "/a", "interface": "a.b", "property": "P"}]}}`:                             "does not say which values are good",
+		`{"monitor": {"inhibit": [{"service": "a.b", "path": "/a", "interface": "a.b", "property": "P", "max": 3}]}}`:                                  "has no reason",
 	} {
 		c, err := config.Parse("m.json", []byte(text))
 		assert.ErrorContains(t, err, want)

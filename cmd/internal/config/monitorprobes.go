@@ -175,9 +175,9 @@ func (p *PropertyProbe) read(d *decoder, field string, n *jsonpos.Node, more ...
 	before := len(d.errs)
 	object(func() []key {
 		return append(more, []key{
-			{"service", name(&p.Service)},
+			{"service", text(&p.Service, "a bus name", dotted)},
 			{"path", text(&p.Path, "an object path", objectPath)},
-			{"interface", name(&p.Interface)},
+			{"interface", text(&p.Interface, "an interface", dotted)},
 			{"property", name(&p.Name)},
 			{"equals", name(&p.Equals)},
 			{"not", name(&p.Not)},
@@ -191,6 +191,8 @@ func (p *PropertyProbe) read(d *decoder, field string, n *jsonpos.Node, more ...
 	switch {
 	case p.Service == "" || p.Path == "" || p.Interface == "" || p.Name == "":
 		d.fail(field, n, "does not say which property", `"service", "path", "interface" and "property"`)
+	case p.Min > p.Max:
+		d.fail(field, n, "has no value that is good", `"min" up to "max"`)
 	case p.Equals == "" && p.Not == "" && p.Min == NoMin && p.Max == NoMax:
 		d.fail(field, n, "does not say which values are good", `"equals", "not", "min" or "max"`)
 	}
@@ -240,8 +242,24 @@ func absolute(s string) (string, error) {
 	return s, nil
 }
 
+// element says whether r may stand in an element of a path; names of the bus
+// may have a dash as well.
+func element(r rune) bool {
+	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}
+
+// dotted takes a name of the bus or of an interface: elements with dots between.
+func dotted(s string) (string, error) {
+	wrong := func(r rune) bool { return r != '.' && r != '-' && !element(r) }
+	if len(s) > 255 || !strings.Contains(s, ".") || strings.Contains("."+s+".", "..") || strings.ContainsFunc(s, wrong) {
+		return "", errOutOfRange
+	}
+	return s, nil
+}
+
 func objectPath(s string) (string, error) {
-	if !strings.HasPrefix(s, "/") || len(s) > 1 && strings.HasSuffix(s, "/") || strings.Contains(s, "//") {
+	wrong := func(r rune) bool { return r != '/' && !element(r) }
+	if !strings.HasPrefix(s, "/") || len(s) > 1 && strings.HasSuffix(s, "/") || strings.Contains(s, "//") || strings.ContainsFunc(s, wrong) {
 		return "", errOutOfRange
 	}
 	return s, nil
