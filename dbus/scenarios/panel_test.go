@@ -84,8 +84,9 @@ func TestNMIPulsesItsLine(t *testing.T) {
 	d := boot(t, "")
 	d.untilChassis("Off")
 	nmi := d.conn.Object(nmiName, nmiPath)
-	require.NoError(t, nmi.Call(nmiName+".NMI", 0).Err)
-	require.NoError(t, nmi.Call(nmiName+".NMI", 0).Err, "one after the other")
+	for range 2 { // one after the other; a slow reading leaves the power unknown for a moment
+		d.untilAnswer("", func() error { return nmi.Call(nmiName+".NMI", 0).Err })
+	}
 	assert.Zero(t, d.launches(), "it is no transition")
 }
 

@@ -101,6 +101,7 @@ func TestC18PowerStatus(t *testing.T) {
 	d.untilHost("Off")
 	d.idle()
 	supply.SetMust(inputsIface, "Status", inputsIface+".Status.Good")
+	d.untilPowerStatus("Good")
 	d.untilHost("Running")
 }
 

@@ -179,6 +179,7 @@ func TestS31HintsOfUnitFiles(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	statetest.Covers(t, "B39")
 	d := boot(t, "")
+	d.untilPowerStatus("Good") // a slow reading leaves it undefined for a moment
 	for _, c := range []struct {
 		dest, path, iface, prop string
 		want                    any
