@@ -20,7 +20,7 @@ func engineConfig(cfg config.Config, m *machine) engine.Config {
 	ec := engine.Config{
 		Times: times, RebootCause: m.cause, System: engine.SystemMode(cfg.System), Chassis0: m.chassis0(), BMCUnits: m.units != nil && !m.simulate,
 		RebootWhenOff: cfg.RebootWhenOff, ResumeCycle: cfg.ResumeCycle, RetryAttempts: cfg.RetryAttempts,
-		RequireBMCReady: cfg.RequireBMCReady, RequireActiveBMC: cfg.RequireActiveBMC, Supplies: cfg.RequireSupplies,
+		RequireBMCReady: cfg.RequireBMCReady, RequireActiveBMC: cfg.RequireActiveBMC, Gates: true, Supplies: cfg.RequireSupplies,
 		OverdueMax: cfg.OverdueMax, RestoreOnlyLost: cfg.RestoreOnlyLost, RestoreAfterForcedOff: cfg.RestoreAfterForce,
 	}
 	for cause := range ec.RestoreNotAfter {

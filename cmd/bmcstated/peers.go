@@ -155,6 +155,8 @@ func (p *peerWorld) incident(i engine.Incident) {
 		p.powerLost(i.Domain)
 	case engine.IncidentOverdue:
 		p.log.Warn("a schedule is later than overdueMax and was dropped", "domain", i.Domain)
+	case engine.IncidentGatesUnknown:
+		p.log.Warn("nobody has said whether firmware is being updated or an error blocks power: requests go on")
 	case engine.IncidentQuiesced:
 		p.events.Add(peers.Entry{Message: "xyz.openbmc_project.State.Error.HostQuiesce", Critical: true, Dump: true,
 			Data: map[string]string{"DOMAIN": strconv.Itoa(i.Domain)}})

@@ -39,6 +39,8 @@ type Marker struct {
 
 	marked map[string]time.Time // when a signal told of it, by path; the loop's own
 	told   bool
+	spoken bool // told means something: tell was called
+	heard  bool // the mapper has answered, or there is none
 }
 
 // moved is an object that has come or gone.
@@ -52,8 +54,12 @@ type moved struct {
 // marksQueued bounds the news that wait; what does not fit is asked for.
 const marksQueued = 64
 
-// WatchMark calls tell when the first object with a mark has come and when the
-// last has gone, until Close; it asks the mapper at least that often.
+// marksRetry is the time until the mapper is asked again that has never answered.
+const marksRetry = time.Second
+
+// WatchMark calls tell with what the mapper's first answer says, then when the
+// first object with a mark has come and when the last has gone, until Close; it
+// asks the mapper at least that often. That there is no mapper is an answer.
 func (l *Link) WatchMark(mark string, every time.Duration, tell func(marked bool)) *Marker {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Marker{link: l, mark: mark, tell: tell, every: every, seen: make(chan moved, marksQueued), wake: make(chan struct{}, 1),
@@ -123,6 +129,7 @@ func (m *Marker) run(ctx context.Context) {
 	defer close(m.ended)
 	tick := time.NewTicker(m.every)
 	defer tick.Stop()
+	var soon <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -135,11 +142,18 @@ func (m *Marker) run(ctx context.Context) {
 			}
 		case <-m.wake:
 			m.look()
+		case <-soon:
+			m.look()
 		case <-tick.C:
 			m.look()
 		}
-		if marked := len(m.marked) > 0; marked != m.told {
-			m.told = marked
+		soon = nil
+		if !m.heard { // somebody waits for it
+			soon = time.After(marksRetry)
+		}
+		marked := len(m.marked) > 0
+		if (marked || m.heard) && (marked != m.told || !m.spoken) {
+			m.told, m.spoken = marked, true
 			m.tell(marked)
 		}
 	}
@@ -153,6 +167,7 @@ func (m *Marker) look() {
 	if err != nil && !errors.As(err, &refused) {
 		return // no answer is no news; a refusal says that there is none
 	}
+	m.heard = true
 	for path, at := range m.marked {
 		if !has(paths, path) && time.Since(at) > m.every {
 			delete(m.marked, path)

@@ -70,6 +70,9 @@ func (u *updater) signal(member string, what any) {
 
 const unavailableName = "xyz.openbmc_project.Common.Error.Unavailable"
 
+// patientConfig is systemdConfig with all the time that a mapper may need.
+const patientConfig = `{"executor": "systemd", "confirmTimeout": "2s", "reconcileTimeout": "1s", "knownTimeout": "10m"}`
+
 // untilAnswer repeats a write until its error has the name; "" is success.
 func (d *daemon) untilAnswer(name string, write func() error) {
 	d.t.Helper()
@@ -86,7 +89,7 @@ func (d *daemon) untilAnswer(name string, write func() error) {
 // being taken away.
 func TestS43FirmwareGate(t *testing.T) {
 	statetest.Covers(t, "S43", "C12")
-	d := prepareTargets(t, systemdConfig)
+	d := prepareTargets(t, patientConfig)
 	mapper := d.bus.StartMapper(t)
 	u := d.startUpdater()
 	u.begin()
@@ -97,9 +100,9 @@ func TestS43FirmwareGate(t *testing.T) {
 	host := func(v string) func() error { return func() error { return d.hset(v) } }
 	chassis := func(v string) func() error { return func() error { return d.cset(v) } }
 
-	// That it was under way before we came is known once the mapper was asked;
-	// until then this makes no sense with the power off.
-	d.untilAnswer(unavailableName, host("Reboot"))
+	// That it was under way before we came is known once the mapper was asked; what
+	// comes before that waits for it.
+	d.untilAnswer(unavailableName, chassis("On"))
 	for _, write := range []func() error{bmc("Reboot"), host("On"), host("GracefulWarmReboot"), host("ForceWarmReboot"), chassis("On"), chassis("PowerCycle")} {
 		assert.Equal(t, unavailableName, errorName(write()))
 	}
@@ -107,8 +110,8 @@ func TestS43FirmwareGate(t *testing.T) {
 	require.NoError(t, d.cset("Off"))
 	d.idle()
 	for _, r := range d.records() {
-		if strings.HasSuffix(r["Status"].Value().(string), ".Invalid") {
-			continue // from before the mapper was asked
+		if strings.HasSuffix(r["Status"].Value().(string), ".Failed") {
+			continue // from before the mapper had answered
 		}
 		assert.True(t, strings.HasSuffix(r["Transition"].Value().(string), ".Off"), "%v", r)
 	}
@@ -140,14 +143,14 @@ func TestC12ErrorGate(t *testing.T) {
 		block   = "/xyz/openbmc_project/logging/block1"
 		marker  = "xyz.openbmc_project.Logging.ErrorBlocksTransition"
 	)
-	d := prepareTargets(t, systemdConfig)
+	d := prepareTargets(t, patientConfig)
 	mapper := d.bus.StartMapper(t)
 	log := d.startBlocker(logging, block, marker)
 	log.begin()
 	mapper.WaitFor(t, logging, block, marker)
 	d.start()
 	d.untilBMC("Ready")
-	d.untilAnswer(unavailableName, func() error { return d.hset("Reboot") }) // makes no sense before, with the power off
+	d.untilAnswer(unavailableName, func() error { return d.cset("On") })
 	before := len(d.records())
 	for _, v := range []string{"On", "Reboot", "GracefulWarmReboot", "ForceWarmReboot"} {
 		assert.Equal(t, unavailableName, errorName(d.hset(v)), v)
@@ -181,6 +184,83 @@ func TestC12ErrorGate(t *testing.T) {
 func TestS43WithoutAMapper(t *testing.T) {
 	statetest.Covers(t, "S43")
 	d := bootTargets(t, systemdConfig)
+	require.NoError(t, d.hset("On"))
+	d.started(1)
+}
+
+const objectMapper = "xyz.openbmc_project.ObjectMapper"
+
+// slowMapper is a mapper that answers when it is told to, with the objects that
+// bear each mark.
+type slowMapper struct {
+	answer chan struct{}
+	marked map[string][]string
+}
+
+func (m *slowMapper) GetSubTreePaths(_ string, _ int32, ifaces []string) ([]string, *godbus.Error) {
+	<-m.answer
+	return m.marked[ifaces[0]], nil
+}
+
+func (d *daemon) startSlowMapper(marked map[string][]string) *slowMapper {
+	m := &slowMapper{answer: make(chan struct{}), marked: marked}
+	conn := d.bus.Connect(d.t)
+	require.NoError(d.t, conn.Export(m, "/xyz/openbmc_project/object_mapper", objectMapper))
+	_, err := conn.RequestName(objectMapper, godbus.NameFlagDoNotQueue)
+	require.NoError(d.t, err)
+	return m
+}
+
+// endOf waits until a request that was accepted has ended, and returns its status
+// and reason.
+func (d *daemon) endOf(transition string) (status, reason string) {
+	d.t.Helper()
+	require.Eventually(d.t, func() bool {
+		for _, r := range d.records() {
+			if strings.HasSuffix(r["Transition"].Value().(string), transition) && r["Ended"].Value().(uint64) != 0 {
+				status, reason = r["Status"].Value().(string), r["Reason"].Value().(string)
+			}
+		}
+		return status != ""
+	}, patience, 10*time.Millisecond)
+	return status, reason
+}
+
+// S43: a request that comes before the mapper has answered waits for that; what is
+// then found closed refuses it.
+func TestS43RequestBeforeTheMapperAnswers(t *testing.T) {
+	statetest.Covers(t, "S43")
+	for name, marked := range map[string]map[string][]string{"open": nil, "closed": {blocks: {string(activation)}}} {
+		t.Run(name, func(t *testing.T) {
+			d := prepareTargets(t, patientConfig)
+			m := d.startSlowMapper(marked)
+			d.start()
+			d.untilChassis("Off")
+			require.NoError(t, d.hset("On"), "who asks is not kept waiting for long")
+			require.Empty(t, d.sd.Calls("StartUnit"))
+			close(m.answer)
+			if name == "open" {
+				require.Equal(t, []string{start(hostStart)}, d.started(1))
+				return
+			}
+			status, reason := d.endOf("Host.Transition.On")
+			require.Contains(t, status, "Failed")
+			require.Contains(t, reason, "firmware update")
+			require.Empty(t, d.sd.Calls("StartUnit"))
+			require.Equal(t, uint32(3), d.attempts())
+			require.Equal(t, unavailableName, errorName(d.hset("On")))
+		})
+	}
+}
+
+// A mapper that never answers keeps no machine off: after knownTimeout requests go
+// on.
+func TestS43MapperThatNeverAnswers(t *testing.T) {
+	statetest.Covers(t, "S43")
+	d := prepareTargets(t, systemdConfig)
+	m := d.startSlowMapper(nil)
+	defer close(m.answer)
+	d.start()
 	require.NoError(t, d.hset("On"))
 	d.started(1)
 }

@@ -186,7 +186,7 @@ func (d *domain) durable(seq uint64) {
 // §3.5). It cuts no running operation but a graceful wait.
 func (d *domain) forced(req state.Request) {
 	_, known := d.powered()
-	if !known || !d.verdict(req).Launches() {
+	if !known || d.core.gated(req.Op) || !d.verdict(req).Launches() {
 		return
 	}
 	graceful := d.run != nil && d.run.waitsForOS()
@@ -280,16 +280,19 @@ func (d *domain) requestAs(client, id string, o state.Object, op state.Operation
 	}, reply)
 }
 
-// undecided reports whether a request is about to be judged: its callers are
-// answered when it has been.
+// undecided reports whether a request is about to be judged, or waits for the gates'
+// first word: its callers are answered when it has been, or does so for too long.
 func (d *domain) undecided(seq uint64) bool {
+	if req, _ := d.q.Get(seq); req.Status == state.Pending && d.core.gated(req.Op) {
+		return d.boot() < req.Accepted.Boot+d.core.cfg.Times.Read
+	}
 	return d.judging != nil && d.judging.seq == seq && d.boot() < d.judging.since+d.core.cfg.Times.Read
 }
 
 // ready takes out the calls that can be answered, and makes the requests that
 // their senders are told of the newest of their objects.
 func (d *domain) ready() []call {
-	if !d.decided && d.judging == nil {
+	if !d.decided && d.judging == nil && !d.core.gates.wait {
 		return nil
 	}
 	d.decided = false

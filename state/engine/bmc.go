@@ -118,7 +118,12 @@ func (b *bmc) advance() {
 		// A reboot that waits for units to stop is what a hard one is for.
 		b.end(state.Superseded, fmt.Sprintf("superseded by request %d", head.Seq))
 	}
-	if !ok || b.going != 0 || head.Op == state.BMCReboot && b.core.midway() {
+	if !ok || b.going != 0 || head.Op == state.BMCReboot && b.core.midway() || b.core.gated(head.Op) {
+		return
+	}
+	if r := b.core.lateRefusal(&head); r != nil {
+		b.going = head.Seq
+		b.end(state.Failed, r.Text)
 		return
 	}
 	if err := b.q.Start(b.core.now, head.Seq); err != nil {

@@ -26,6 +26,10 @@ type Config struct {
 	RestoreNotAfter  [state.RebootCauses]bool // the restore policy is not looked at after such a boot
 	RequireBMCReady  bool                     // nothing is started while the BMC is not Ready
 	RequireActiveBMC bool                     // nor while it is the passive one of two
+	// Gates says that [Firmware] and [ErrorBlock] events tell whether those gates
+	// are closed. Until both have been told, what they stand before waits, for
+	// Times.Known from the start at most. Without it they are open until told.
+	Gates bool
 
 	OverdueMax time.Duration // a schedule that is later is dropped; 0 = however late
 

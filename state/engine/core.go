@@ -32,6 +32,7 @@ type Core struct {
 	saveAt   time.Duration   // when they are tried again, 0 = there are none
 	updating bool            // firmware is: see [Firmware]
 	blocked  bool            // an error blocks power: see [ErrorBlock]
+	gates    gates           // what is known of these two
 	passive  bool            // another BMC runs the machine
 	probes   uint64          // last probe id given
 	last     uint64          // last entry appended
@@ -63,7 +64,7 @@ const (
 // NewCore returns a core that knows nothing yet of the levels. Call
 // [Core.Recover] before the first Step.
 func NewCore(cfg Config, j Journal) *Core {
-	c := &Core{cfg: cfg, journal: j, waits: map[uint64]wait{}, voiding: map[uint64]wait{}, commitDue: math.MaxInt64}
+	c := &Core{cfg: cfg, journal: j, gates: gates{wait: cfg.Gates}, waits: map[uint64]wait{}, voiding: map[uint64]wait{}, commitDue: math.MaxInt64}
 	for _, dc := range cfg.Domains {
 		c.domains = append(c.domains, newDomain(c, dc))
 	}
@@ -131,6 +132,7 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 		c.takeSettings(ev)
 	case ErrorBlock:
 		c.blocked = ev.Blocks
+		c.gateTold(toldError)
 	case BMCRole:
 		c.passive = ev.Passive
 	case HostCrashed:
@@ -151,6 +153,7 @@ func (c *Core) Step(now state.Instant, ev Event) []Effect {
 // publishes and answers.
 func (c *Core) settle() {
 	c.overdueCommits()
+	c.overdueGates()
 	if c.saveAt != 0 && c.now.Boot >= c.saveAt {
 		c.saveAgain()
 	}
@@ -182,6 +185,9 @@ func (c *Core) NextDeadline() time.Duration {
 	}
 	if c.saveAt != 0 {
 		next = min(next, c.saveAt)
+	}
+	if c.gates.wait {
+		next = min(next, c.gates.until)
 	}
 	return min(c.system.nextDeadline(next), c.commitDue, c.bmc.nextDeadline())
 }

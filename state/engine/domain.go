@@ -255,6 +255,12 @@ func (d *domain) nextDeadline() time.Duration {
 	for _, r := range d.recovered {
 		at(r.deadline)
 	}
+	for _, c := range d.pending {
+		if d.core.gates.wait && d.undecided(c.seq) {
+			req, _ := d.q.Get(c.seq)
+			at(req.Accepted.Boot + d.core.cfg.Times.Read)
+		}
+	}
 	for _, c := range d.drives {
 		if !d.drivesNow(c) {
 			at(c.until)

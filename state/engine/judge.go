@@ -35,6 +35,16 @@ func (d *domain) judgeHead() bool {
 	if d.refusedByBarrier(head) {
 		return true
 	}
+	if d.core.gated(head.Op) {
+		d.unjudge()
+		return false
+	}
+	if r := d.core.lateRefusal(&head); r != nil {
+		d.unjudge()
+		d.decided = true
+		d.finish(head.Seq, state.Failed, r.Text)
+		return true
+	}
 	if d.parked == head.Seq {
 		return false
 	}

@@ -16,6 +16,7 @@ type life struct {
 	dead     bool            // no daemon lives
 
 	exhausted []int // domains that were told to have used up their attempts
+	others    []IncidentKind
 }
 
 func (r *rig) lifeEffect(e Effect) {
@@ -31,6 +32,8 @@ func (r *rig) lifeEffect(e Effect) {
 			r.life.lost = append(r.life.lost, e.incident.Domain)
 		case IncidentQuiesced:
 			r.life.exhausted = append(r.life.exhausted, e.incident.Domain)
+		default:
+			r.life.others = append(r.life.others, e.incident.Kind)
 		}
 	}
 }

@@ -10,9 +10,10 @@ type IncidentKind uint8
 
 // The kinds of incidents.
 const (
-	IncidentPowerLost IncidentKind = iota + 1 // power went while the BMC was away
-	IncidentQuiesced                          // the host has used up its attempts
-	IncidentOverdue                           // a schedule was dropped: it is later than overdueMax
+	IncidentPowerLost    IncidentKind = iota + 1 // power went while the BMC was away
+	IncidentQuiesced                             // the host has used up its attempts
+	IncidentOverdue                              // a schedule was dropped: it is later than overdueMax
+	IncidentGatesUnknown                         // nobody has said in time whether a gate is closed: requests go on
 )
 
 // Incident is something for the BMC's event log.
@@ -60,7 +61,7 @@ func (d *domain) bootFailed(r *launch) {
 
 // autoReboot decides about a host that has failed: another attempt, or none.
 func (d *domain) autoReboot() {
-	if !d.hostFailed || d.run != nil || len(d.recovered) > 0 || d.core.gateRefusal(state.HostReboot) != nil {
+	if !d.hostFailed || d.run != nil || len(d.recovered) > 0 || d.core.stops(state.HostReboot) != nil {
 		return
 	}
 	d.hostFailed = false

@@ -136,7 +136,7 @@ func (d *domain) restore() {
 // The stagger counts from here: what holds all domains back, as the settings, the supplies or
 // the BMC that is not ready, would otherwise start them all at once.
 func (d *domain) restoreFree(set state.Settings) bool {
-	return d.barrier == 0 && d.core.gateRefusal(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set)
+	return d.barrier == 0 && d.core.stops(state.HostOn) == nil && d.powerStatus == state.PowerStatusGood && d.boot() >= d.restoreAt(set)
 }
 
 // restoreAt is when the policy's delay is over.

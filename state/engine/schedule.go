@@ -11,6 +11,10 @@ import (
 // again.
 const retrySchedule = time.Minute
 
+// retryGated is the time until one is tried again that waits for the gates' first
+// word.
+const retryGated = time.Second
+
 // setSchedule arms, moves or (with 0) disarms the schedule. The time is in
 // seconds since the epoch (clients.md §0.3).
 func (d *domain) setSchedule(at uint64) *Refusal {
@@ -29,6 +33,10 @@ func (d *domain) schedules() {
 	s := &d.values.saved
 	at := s.ScheduleTime
 	if at == 0 || d.now().Wall.Unix() < 0 || uint64(d.now().Wall.Unix()) < at || d.boot() < d.scheduleAgain {
+		return
+	}
+	if d.core.gated(s.ScheduleOp) {
+		d.scheduleAgain = d.boot() + retryGated
 		return
 	}
 	if d.core.gateRefusal(s.ScheduleOp) != nil {

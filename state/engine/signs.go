@@ -164,7 +164,7 @@ type follower struct {
 // operator's: it takes over whatever runs.
 func (c *Core) internal(ev Internal) {
 	d := c.domain(ev.Domain)
-	gate := c.gateRefusal(ev.Op)
+	gate := c.stops(ev.Op)
 	switch {
 	case ev.Op.Class() == state.Emergency || ev.Op.Kind() == state.KindBMC:
 		c.refuse(ev.Follow, invalidArgument("the fault monitor does not ask for %s", ev.Op))
