@@ -460,6 +460,29 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Two ways to say which line is meant are one line, which can be requested once.
+func TestSameLine(t *testing.T) {
+	k := newFakeKernel()
+	k.add(dev, "aspeed", "A", "B", "TWICE")
+	k.add("/dev/gpiochip1", "expander", "TWICE")
+	for name, c := range map[string]struct {
+		a, b Line
+		want bool
+	}{
+		"the same words":           {Line{Name: "A"}, Line{Name: "A", ActiveLow: true}, true},
+		"name, and chip and name":  {Line{Name: "A"}, Line{Chip: "aspeed", Name: "A"}, true},
+		"name, and device and pin": {Line{Name: "B"}, Line{Chip: "gpiochip0", Offset: 1}, true},
+		"label and device":         {Line{Chip: "aspeed", Offset: 2}, Line{Chip: "gpiochip0", Name: "TWICE"}, true},
+		"another line":             {Line{Name: "A"}, Line{Name: "B"}, false},
+		"another chip":             {Line{Chip: "aspeed", Name: "TWICE"}, Line{Chip: "expander", Name: "TWICE"}, false},
+		"one that is not there":    {Line{Name: "A"}, Line{Name: "X"}, false},
+		"not there, same words":    {Line{Chip: "late", Offset: 4}, Line{Chip: "late", Offset: 4}, true},
+	} {
+		require.Equal(t, c.want, sameLine(k, c.a, c.b), name)
+		require.Equal(t, c.want, sameLine(k, c.b, c.a), name)
+	}
+}
+
 func TestLineConfigFlags(t *testing.T) {
 	in := Line{ActiveLow: true, Bias: BiasPullUp, Debounce: 5 * time.Millisecond}.asInput()
 	require.Equal(t, uapi.LineFlagV2Input|uapi.LineFlagV2EdgeBoth|uapi.LineFlagV2ActiveLow|uapi.LineFlagV2BiasPullUp, in.Flags)

@@ -145,3 +145,20 @@ func busy(c chip, at place, err error) error {
 	}
 	return err
 }
+
+// SameLine reports whether two configurations mean one line of this machine. Where
+// that cannot be found out, as for a chip that is not there yet, they do if their
+// words are the same.
+func SameLine(a, b Line) bool { return sameLine(linux{}, a, b) }
+
+func sameLine(k kernel, a, b Line) bool {
+	if a.Chip == b.Chip && a.label() == b.label() {
+		return true
+	}
+	at, err := resolve(k, a)
+	if err != nil {
+		return false
+	}
+	other, err := resolve(k, b)
+	return err == nil && at.dev == other.dev && at.offset == other.offset
+}

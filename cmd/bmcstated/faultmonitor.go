@@ -25,6 +25,7 @@ type faultMonitor struct {
 	loop   *faults.Loop
 	units  *systemd.Units
 	props  *inputs.Source
+	lines  probeLines
 	hosts  map[int]*faults.HostView
 	names  []string
 	m      *machine
@@ -45,6 +46,7 @@ func openFaultMonitor(f flags, cfg config.Config, m *machine, post func(engine.E
 	fm.openUnits(cfg.Monitor.Resources, log)
 	o.Units = fm.units
 	fm.openProperties(cfg.Monitor, log)
+	fm.openLines(f, cfg.Monitor.Resources, log)
 	for _, w := range cfg.Monitor.Resources {
 		r, err := fm.resourceOf(w)
 		if err != nil {
@@ -94,13 +96,26 @@ func (fm *faultMonitor) run(ctx context.Context) {
 			defer close(passed)
 			fm.passProperties(ctx)
 		}()
+		moved := make(chan struct{})
+		go func() {
+			defer close(moved)
+			if fm.lines.board != nil {
+				fm.passLines()
+			}
+		}()
 		fm.loop.Run(ctx)
 		<-passed
+		fm.close()
+		<-moved
+		return
 	}
 	fm.close()
 }
 
 func (fm *faultMonitor) close() {
+	if fm.lines.board != nil {
+		_ = fm.lines.board.Close() // there is nobody left to tell
+	}
 	if fm.props != nil {
 		fm.props.Close()
 	}

@@ -23,7 +23,7 @@ import (
 // resourceOf wires one resource of the configuration.
 func (fm *faultMonitor) resourceOf(w config.Watched) (faults.Resource, error) {
 	r := faults.Resource{Config: w.Config, Unit: w.Unit, Domain: w.Domain}
-	if w.Config.Escalation == monitor.EscalateTransition || w.Line != nil || w.Host != nil {
+	if w.Config.Escalation == monitor.EscalateTransition || w.Line != nil && w.Line.Signal != "" || w.Host != nil {
 		d, err := fm.domainOf(w)
 		if err != nil {
 			return r, err
@@ -41,8 +41,11 @@ func (fm *faultMonitor) resourceOf(w config.Watched) (faults.Resource, error) {
 			Lookup: lookup,
 		}
 	case w.Line != nil:
-		l := w.Line
-		r.Probe = faults.Line{Read: fm.m.line(r.Domain, l.Signal), Signal: l.Signal, Asserted: l.Asserted, Weight: l.Weight}
+		read, asserted, err := fm.lineOf(r.Domain, w.Config.Name, w.Line)
+		if err != nil {
+			return r, err
+		}
+		r.Probe = faults.Line{Read: read, Signal: w.Line.Text(), Asserted: asserted, Weight: w.Line.Weight}
 	case w.Property != nil:
 		read := func(ctx context.Context) inputs.Level { return fm.props.One(ctx, w.Config.Name) }
 		r.Probe = faults.Property{Read: read, Name: w.Property.Name, Weight: w.Property.Weight}

@@ -50,14 +50,18 @@ func TestMonitorProbes(t *testing.T) {
 		"resources": [
 		{"name": "cmd", "unit": "a.service", "command": ["/bin/check", "-v"]},
 		{"name": "line", "retryCount": 0, "domain": 1, "line": {"signal": "PostComplete", "asserted": false, "weight": 40}},
+		{"name": "psu", "mode": "LOG_ONLY", "line": {"chip": "aspeed", "offset": 0, "activeLow": true}},
+		{"name": "fan", "mode": "LOG_ONLY", "line": {"name": "FAN_OK"}},
 		{"name": "prop", "mode": "LOG_ONLY", "property": {"service": "a.b", "path": "/a", "interface": "a.c", "property": "T", "min": -5, "max": 90}}]}}`))
 	require.NoError(t, err)
 	all := c.Monitor.Resources
 	assert.Equal(t, []string{"/bin/check", "-v"}, all[0].Command)
-	assert.Equal(t, &config.LineProbe{Signal: "PostComplete", Weight: 40}, all[1].Line)
+	assert.Equal(t, &config.LineProbe{Signal: "PostComplete", Offset: -1, Weight: 40}, all[1].Line)
+	assert.Equal(t, &config.LineProbe{Chip: "aspeed", ActiveLow: true, Asserted: true, Weight: 100}, all[2].Line)
+	assert.Equal(t, &config.LineProbe{Name: "FAN_OK", Offset: -1, Asserted: true, Weight: 100}, all[3].Line)
 	assert.True(t, all[1].Config.PartialWeights)
 	assert.Equal(t, 1, all[1].Domain)
-	p := all[2].Property
+	p := all[4].Property
 	for v, want := range map[any]bool{uint8(3): true, -5: true, 90.5: false, int64(-6): false} {
 		ok, err := p.Holds(v)
 		assert.NoError(t, err)
@@ -113,6 +117,13 @@ func TestMonitorBlockErrors(t *testing.T) {
 		`{"monitor": {"resources": [{"name": "a", "property": {"service": "a.b"}, "retryCount": 0}]}}`:                                                 "does not say which property",
 		`{"monitor": {"inhibit": [{"reason": "x", "service": "a.b", "path": "/a", "interface": "a.b", "property": "P"}]}}`:                             "does not say which values are good",
 		`{"monitor": {"inhibit": [{"service": "a.b", "path": "/a", "interface": "a.b", "property": "P", "max": 3}]}}`:                                  "has no reason",
+		`{"monitor": {"resources": [{"name": "a", "line": {}, "retryCount": 0}]}}`:                                                                     "does not name one line",
+		`{"monitor": {"resources": [{"name": "a", "line": {"offset": 3}, "retryCount": 0}]}}`:                                                          "does not name one line",
+		`{"monitor": {"resources": [{"name": "a", "line": {"chip": "c"}, "retryCount": 0}]}}`:                                                          "does not name one line",
+		`{"monitor": {"resources": [{"name": "a", "line": {"chip": "c", "name": "n", "offset": 3}, "retryCount": 0}]}}`:                                "does not name one line",
+		`{"monitor": {"resources": [{"name": "a", "line": {"signal": "PowerOk", "name": "n"}, "retryCount": 0}]}}`:                                     "does not name one line",
+		`{"monitor": {"resources": [{"name": "a", "line": {"signal": "PowerOk", "activeLow": true}, "retryCount": 0}]}}`:                               "does not name one line",
+		`{"monitor": {"resources": [{"name": "a", "line": {"chip": "c", "offset": -1}, "retryCount": 0}]}}`:                                            "resources[0].line.offset",
 	} {
 		c, err := config.Parse("m.json", []byte(text))
 		assert.ErrorContains(t, err, want)

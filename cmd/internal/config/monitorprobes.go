@@ -36,13 +36,32 @@ type NetProbe struct {
 	FamilyWeight int    // of one address family's failure while the other is well
 }
 
-// LineProbe is a probe of an input of a domain's board.
+// LineProbe is a probe of a line: an input of a domain's board by its signal, or
+// any other by its place.
 type LineProbe struct {
 	_ state.Incomparable
 
-	Signal   string // as in power-config-host<N>.json
-	Asserted bool   // as it is while all is well
-	Weight   int    // of the other level
+	Signal string // as in power-config-host<N>.json; "" = the line is named by what follows
+
+	Chip      string // label of the chip or name of its device, "" = any
+	Name      string // of the line, "" = by Offset
+	Offset    int    // on Chip; −1 = by Name
+	ActiveLow bool   // asserted means low
+
+	Asserted bool // as it is while all is well
+	Weight   int  // of the other level
+}
+
+// Text names the line for people.
+func (l *LineProbe) Text() string {
+	switch {
+	case l.Signal != "":
+		return l.Signal
+	case l.Name != "":
+		return l.Name
+	default:
+		return l.Chip + " " + strconv.Itoa(l.Offset)
+	}
 }
 
 // The bounds of a PropertyProbe that has none.
@@ -151,15 +170,34 @@ func (w *Watched) readNet(d *decoder, field string, n *jsonpos.Node) {
 	w.Net, w.Config.PartialWeights = &p, true // a hung service is a partial failure
 }
 
+// maxOffset is far above what a chip has lines.
+const maxOffset = 4095
+
+// oneLine reports whether it is said in one way which line is meant.
+func (l *LineProbe) oneLine() bool {
+	if l.Signal != "" {
+		return l.Name == "" && l.Chip == "" && l.Offset < 0 && !l.ActiveLow
+	}
+	return (l.Name != "") != (l.Offset >= 0) && (l.Name != "" || l.Chip != "")
+}
+
 func (w *Watched) readLine(d *decoder, field string, n *jsonpos.Node) {
-	l := LineProbe{Asserted: true, Weight: 100}
+	l := LineProbe{Offset: -1, Asserted: true, Weight: 100}
+	before := len(d.errs)
 	object(func() []key {
 		return []key{
 			{"signal", signal(gpio.IsInput, "an input")(&l.Signal)},
+			{"chip", name(&l.Chip)},
+			{"name", name(&l.Name)},
+			{"offset", integer(&l.Offset, 0, maxOffset)},
+			{"activeLow", boolean(&l.ActiveLow)},
 			{"asserted", boolean(&l.Asserted)},
 			{"weight", integer(&l.Weight, 1, 100)},
 		}
 	})(d, field, n)
+	if !l.oneLine() && len(d.errs) == before {
+		d.fail(field, n, "does not name one line", `"signal" alone, or "name" with or without "chip", or "chip" and "offset"`)
+	}
 	w.Line, w.Config.PartialWeights = &l, w.Config.PartialWeights || l.Weight < 100
 }
 
