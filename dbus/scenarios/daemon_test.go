@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -233,28 +234,6 @@ func (d *daemon) waitExit() int {
 	return d.cmd.ProcessState.ExitCode()
 }
 
-// subscription is the signals of one kind, in the order of the bus. Its channel
-// has all of the connection's, and what is of another kind is passed over.
-type subscription struct {
-	ch   chan *godbus.Signal
-	name string
-}
-
-// subscribe returns the signals of one kind from now on. It has room for all of a
-// test: godbus reorders what a channel has no room for.
-func (d *daemon) subscribe(iface, member string) subscription {
-	d.t.Helper()
-	return d.listen(iface, member, 100_000)
-}
-
-func (d *daemon) listen(iface, member string, room int) subscription {
-	d.t.Helper()
-	s := subscription{make(chan *godbus.Signal, room), iface + "." + member}
-	d.conn.Signal(s.ch)
-	require.NoError(d.t, d.conn.AddMatchSignal(godbus.WithMatchInterface(iface), godbus.WithMatchMember(member)))
-	return s
-}
-
 // untilSignalled waits for a condition that may change at a signal, whichever.
 func (d *daemon) untilSignalled(iface, member, what string, done func() bool) {
 	d.t.Helper()
@@ -317,15 +296,33 @@ var shorts = strings.NewReplacer(
 	"BS.", bmcName+".BMCState.", "BT.", bmcName+".Transition.", "PG.", progressIface+".ProgressStages.", "OSS.", osIface+".OSStatus.",
 )
 
+// call makes a call that has to be answered.
+func (d *daemon) call(dest, path, method string, args ...any) *godbus.Call {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return d.conn.Object(dest, godbus.ObjectPath(path)).CallWithContext(ctx, method, 0, args...)
+}
+
 func (d *daemon) get(dest, path, iface, prop string) any {
 	d.t.Helper()
-	v, err := d.conn.Object(dest, godbus.ObjectPath(path)).GetProperty(iface + "." + prop)
-	require.NoError(d.t, err)
+	var v godbus.Variant
+	require.NoError(d.t, d.call(dest, path, propsIface+".Get", iface, prop).Store(&v), prop)
 	return v.Value()
 }
 
 func (d *daemon) set(dest, path, iface, prop string, value any) error {
-	return d.conn.Object(dest, godbus.ObjectPath(path)).SetProperty(iface+"."+prop, godbus.MakeVariant(value))
+	return d.call(dest, path, propsIface+".Set", iface, prop, godbus.MakeVariant(value)).Err
+}
+
+// next is what a double was told next.
+func next[T any](t *testing.T, told <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-told:
+	case <-time.After(patience):
+		require.FailNow(t, "waited in vain for "+what)
+	}
+	return v
 }
 
 func (d *daemon) host() string {
@@ -392,41 +389,4 @@ func (d *daemon) rests(path godbus.ObjectPath) bool {
 func (d *daemon) idle() {
 	d.t.Helper()
 	d.eventually("the queue's rest", func() bool { return d.rests(queuePath) })
-}
-
-// change is one property that a PropertiesChanged carried.
-type change struct {
-	path, iface, prop string
-	value             any
-	invalidated       int
-}
-
-func changeOf(s *godbus.Signal) []change {
-	var all []change
-	for prop, v := range s.Body[1].(map[string]godbus.Variant) {
-		all = append(all, change{string(s.Path), s.Body[0].(string), prop, v.Value(), len(s.Body[2].([]string))})
-	}
-	return all
-}
-
-// drain returns the changes that were signalled until now. The queue's history
-// is answered after all that the engine has published, a ping after all that its
-// service has sent, and our own signal comes last.
-func (d *daemon) drain(signals subscription) []change {
-	d.t.Helper()
-	d.records()
-	for _, name := range append([]string{bmcName, chassisName}, d.names...) {
-		require.NoError(d.t, d.conn.Object(name, "/").Call("org.freedesktop.DBus.Peer.Ping", 0).Err)
-	}
-	d.fences++
-	fence := godbus.ObjectPath(fmt.Sprintf("/fence/%d", d.fences))
-	require.NoError(d.t, d.conn.Emit(fence, propsIface+".PropertiesChanged", "", map[string]godbus.Variant{}, []string{}))
-	var all []change
-	d.await(signals, "our own signal", func(s *godbus.Signal) bool {
-		if s != nil {
-			all = append(all, changeOf(s)...)
-		}
-		return s != nil && s.Path == fence
-	})
-	return all
 }

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"encoding/xml"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -68,16 +70,41 @@ func find(table, first string) string {
 func TestS05ObjectManager(t *testing.T) {
 	statetest.Covers(t, "S05", "C22")
 	d := boot(t, "")
+	d.untilPowerGood()
 	out := d.bus.Busctl(t, "call", hostName, "/xyz/openbmc_project/state", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
 	require.True(t, strings.HasPrefix(out, `a{oa{sa{sv}}} 1 "/xyz/openbmc_project/state/host0"`), out)
-	for _, p := range []string{"CurrentHostState", "AttemptsLeft", "BootProgress", "OperatingSystemState"} {
-		require.Contains(t, out, p)
+	for _, o := range standardObjects {
+		var all map[godbus.ObjectPath]map[string]map[string]godbus.Variant
+		require.NoError(t, d.call(o.name, path.Dir(o.path), "org.freedesktop.DBus.ObjectManager.GetManagedObjects").Store(&all))
+		require.Len(t, all, 1, o.path)
+		require.ElementsMatch(t, keys(o.properties), keys(all[godbus.ObjectPath(o.path)]), o.path)
+		for iface, properties := range all[godbus.ObjectPath(o.path)] {
+			require.ElementsMatch(t, strings.Fields(o.properties[iface]), keys(properties), iface)
+			var values map[string]godbus.Variant
+			require.NoError(t, d.call(o.name, o.path, propsIface+".GetAll", iface).Store(&values))
+			require.Equal(t, values, properties, iface)
+		}
 	}
-	for name, path := range map[string]string{chassisName: chassisPath, bmcName: bmcPath} {
-		require.Contains(t, d.bus.Busctl(t, "call", name, "/xyz/openbmc_project/state", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"), path)
-	}
-	require.Contains(t, d.bus.Busctl(t, "call", schedName, "/xyz/openbmc_project/scheduled", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"), schedPath)
 }
+
+// standardObjects are the objects that clients know, with their interfaces'
+// properties (clients.md §0.2).
+var standardObjects = []struct {
+	name, path string
+	properties map[string]string
+}{
+	{hostName, hostPath, map[string]string{
+		hostName:      "RequestedHostTransition AllowedHostTransitions CurrentHostState RestartCause",
+		progressIface: "BootProgress BootProgressLastUpdate", osIface: "OperatingSystemState", attemptsIface: "AttemptsLeft RetryAttempts",
+	}},
+	{chassisName, chassisPath, map[string]string{
+		chassisName: "RequestedPowerTransition CurrentPowerState CurrentPowerStatus LastStateChangeTime", "xyz.openbmc_project.State.PowerOnHours": "POHCounter",
+	}},
+	{bmcName, bmcPath, map[string]string{bmcName: "RequestedBMCTransition CurrentBMCState LastRebootTime LastRebootCause"}},
+	{schedName, schedPath, map[string]string{schedName: "ScheduledTime ScheduledTransition"}},
+}
+
+func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }
 
 func TestS07InterfacesAddedComesBeforeTheName(t *testing.T) {
 	statetest.Covers(t, "S07", "B37")
@@ -189,15 +216,45 @@ func TestASecondDaemonGivesUpAndTheFirstKeepsItsNames(t *testing.T) {
 	statetest.Covers(t, "B38")
 	d := boot(t, "")
 	second := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: t.TempDir(), runDir: memoryDir(t), args: []string{"--simulate"}}
+	owners := d.owners()
 	second.launch()
 	require.NotZero(t, second.waitExit())
 	require.Contains(t, second.log.String(), bmcName)
+	require.Equal(t, owners, d.owners(), "the first keeps every name")
 	require.Equal(t, shorts.Replace("HS.Off"), d.host())
 
 	same := &daemon{t: t, bus: d.bus, conn: d.conn, stateDir: d.stateDir, runDir: memoryDir(t), args: []string{"--simulate"}}
 	same.launch()
 	require.NotZero(t, same.waitExit())
 	require.Contains(t, same.log.String(), d.stateDir, "the log names the directory that is in use")
+
+	// Any one name is enough to give up, and who has it is told.
+	for _, name := range []string{hostName + "0", chassisName, schedName} {
+		d := prepare(t, "")
+		conn := d.bus.Connect(t)
+		_, err := conn.RequestName(name, godbus.NameFlagDoNotQueue)
+		require.NoError(t, err)
+		d.launch()
+		require.NotZero(t, d.waitExit(), name)
+		require.Contains(t, d.log.String(), name+" is owned by "+conn.Names()[0])
+		require.Equal(t, map[string]string{name: conn.Names()[0]}, d.owners(), "and none is kept")
+	}
+}
+
+// owners returns who owns our names.
+func (d *daemon) owners() map[string]string {
+	d.t.Helper()
+	var names []string
+	require.NoError(d.t, d.call("org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames").Store(&names))
+	all := map[string]string{}
+	for _, name := range names {
+		if strings.HasPrefix(name, "xyz.openbmc_project.") {
+			var owner string
+			require.NoError(d.t, d.call("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetNameOwner", name).Store(&owner))
+			all[name] = owner
+		}
+	}
+	return all
 }
 
 func TestADeadBusEndsTheDaemon(t *testing.T) {

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,23 +126,59 @@ func TestS27PowerCycle(t *testing.T) {
 	require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
 }
 
+// bug-reports.md 41: a passage asked of a host that is off has the outcome that
+// the configuration says, the same each time, and a refusal leaves nothing behind.
 func TestRefusedByStateIsNotAllowed(t *testing.T) {
 	statetest.Covers(t, "B41")
 	d := boot(t, "")
-	require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.hset("Reboot")))
-	require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.cset("PowerCycle")))
-	require.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+	d.untilPowerGood()
+	before := d.all()
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	for range 2 {
+		for _, v := range []string{"ForceWarmReboot", "GracefulWarmReboot", "Reboot"} {
+			require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.hset(v)), v)
+		}
+		require.Equal(t, "xyz.openbmc_project.Common.Error.NotAllowed", errorName(d.cset("PowerCycle")))
+	}
+	for _, c := range d.drain(signals) {
+		require.Equal(t, queuePath, c.path, "%v", c) // which counts them
+	}
+	require.Equal(t, before, d.all())
+	require.Zero(t, d.launches())
+
+	d = boot(t, `{"rebootWhenOff": "on"}`)
+	require.NoError(t, d.hset("ForceWarmReboot"))
+	d.untilHost("Running")
+	d.idle()
+	require.Equal(t, uint64(1), d.launches())
+}
+
+// untilPowerGood waits until the power state is known and well: nothing of the
+// start moves any more.
+func (d *daemon) untilPowerGood() {
+	d.t.Helper()
+	d.until(chassisName, chassisPath, chassisName, "CurrentPowerStatus", chassisName+".PowerStatus.Good")
 }
 
 func TestLastStateChangeTimeMovesWithThePowerOnly(t *testing.T) {
 	statetest.Covers(t, "S60", "B20")
-	d := boot(t, "")
+	d := boot(t, fmt.Sprintf(quickRestore, "serve")) // the policy is AlwaysOff
+	d.untilSettings()
 	when := func() uint64 {
 		return d.get(chassisName, chassisPath, chassisName, "LastStateChangeTime").(uint64)
 	}
+	moved := func(since uint64) (at uint64) {
+		t.Helper()
+		at = when()
+		require.Greater(t, at, since)
+		require.InDelta(t, time.Now().UnixMilli(), at, 20_000, "ten times S60's bound")
+		return at
+	}
 	d.on()
-	on := when()
-	require.InDelta(t, time.Now().UnixMilli(), on, 30_000)
+	on := moved(0)
+	require.NoError(t, d.cset("On"))
+	d.idle()
+	require.Equal(t, on, when(), "it is on already")
 	require.NoError(t, d.hset("ForceWarmReboot"))
 	d.idle()
 	require.Equal(t, on, when(), "a warm reset is no change of the chassis")
@@ -151,7 +188,21 @@ func TestLastStateChangeTimeMovesWithThePowerOnly(t *testing.T) {
 	require.Equal(t, shorts.Replace("HS.Running"), d.host())
 	require.NoError(t, d.cset("Off"))
 	d.untilChassis("Off")
-	require.Greater(t, when(), on)
+	off := moved(on)
+	require.NoError(t, d.cset("Off"))
+	d.idle()
+	require.Equal(t, off, when(), "it is off already")
+
+	d.acLoss()
+	d.until(hostName, hostPath, hostName, "RequestedHostTransition", "HT.Off") // the policy has looked
+	d.idle()
+	require.Equal(t, off, when(), "it was off before the mains went")
+	d.on()
+	on = moved(off)
+	d.acLoss()
+	d.until(hostName, hostPath, hostName, "RequestedHostTransition", "HT.Off")
+	require.Equal(t, shorts.Replace("PS.Off"), d.chassis())
+	moved(on)
 }
 
 // scheduled arms the schedule for a time that does not come during a test.

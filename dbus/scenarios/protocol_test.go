@@ -108,14 +108,18 @@ func TestS18SignalShape(t *testing.T) {
 	require.NoError(t, d.hset("On"))
 	d.untilHost("Running")
 	d.idle()
-	var requested []change
-	for _, c := range d.drain(signals) {
-		require.Zero(t, c.invalidated)
-		if c.prop == "RequestedHostTransition" {
-			requested = append(requested, c)
+	var requested []*godbus.Signal
+	for _, s := range d.drainSignals(signals) {
+		require.Empty(t, s.Body[2], "nothing is invalidated: %v", s)
+		require.Len(t, s.Body[1], 1, "one property per signal: %v", s)
+		if changeOf(s)[0].prop == "RequestedHostTransition" {
+			requested = append(requested, s)
 		}
 	}
-	require.Equal(t, []change{{hostPath, hostName, "RequestedHostTransition", shorts.Replace("HT.On"), 0}}, requested)
+	require.Len(t, requested, 1)
+	require.Equal(t, godbus.ObjectPath(hostPath), requested[0].Path)
+	require.Equal(t, []any{hostName, map[string]godbus.Variant{"RequestedHostTransition": godbus.MakeVariant(shorts.Replace("HT.On"))}, []string{}},
+		requested[0].Body)
 }
 
 // TestOneSignalPerRealChange: an equal value is no change.

@@ -59,7 +59,7 @@ func TestTargetsS49ExhaustedS51Leave(t *testing.T) {
 	d.quiesce()
 	d.untilHost("Quiesced")
 	assert.Equal(t, "xyz.openbmc_project.State.Error.HostQuiesce", d.entry(logged))
-	<-dumped
+	next(t, dumped, "a dump")
 	assert.Equal(t, uint32(3), d.attempts())
 	assert.Empty(t, d.sd.Calls("StartUnit"))
 
@@ -79,9 +79,11 @@ func TestTargetsS50Disabled(t *testing.T) {
 	for _, path := range []string{rebootPath, rebootPath + "/one_time"} {
 		d, logged := policied(t)
 		require.NoError(t, d.set(settingsName, path, rebootIface, "AutoReboot", false))
+		require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(2)))
 		d.quiesce()
 		d.untilHost("Quiesced")
-		assert.Equal(t, uint32(3), d.attempts())
+		d.idle()
+		assert.Equal(t, uint32(2), d.attempts(), "neither taken nor filled up")
 		assert.Empty(t, d.sd.Calls("StartUnit"))
 		assert.Empty(t, logged)
 	}

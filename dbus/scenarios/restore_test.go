@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/prop"
@@ -137,6 +137,51 @@ func TestPowerCutOnTheDaemon(t *testing.T) {
 	}
 }
 
+// S53, S54: the policy brings back what was last asked for, whatever that was,
+// and asks once. The cause is told before the request is.
+func TestRestoreOfTheLastRequest(t *testing.T) {
+	statetest.Covers(t, "S53", "S54")
+	for _, c := range []struct{ last, policy, cause string }{
+		{"Off", "AlwaysOn", "PowerPolicyAlwaysOn"},
+		{"Reboot", "Restore", "PowerPolicyPreviousState"},
+		{"Off", "Restore", ""},
+	} {
+		t.Run(c.last+"/"+c.policy, func(t *testing.T) {
+			d := boot(t, fmt.Sprintf(quickRestore, "serve"))
+			d.untilSettings()
+			d.on()
+			require.NoError(t, d.hset(c.last))
+			d.idle()
+			d.setPolicy("None", c.policy)
+			launches := d.launches()
+			signals := d.subscribe(propsIface, "PropertiesChanged")
+			d.acLoss()
+			d.untilSettings()
+			d.until(settingsName, restorePath+"/one_time", restoreIface, "PowerRestorePolicy", policyName("None")) // it has decided
+			if c.cause == "" {
+				d.idle()
+				require.Equal(t, launches, d.launches())
+				require.Equal(t, shorts.Replace("HS.Off"), d.host())
+				require.Equal(t, shorts.Replace("HT.Off"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+				return
+			}
+			d.untilHost("Running")
+			d.idle()
+			require.Equal(t, launches+1, d.launches())
+			var told []string
+			for _, ch := range d.drain(signals) {
+				if ch.path == hostPath && (ch.prop == "RestartCause" || ch.prop == "RequestedHostTransition") {
+					told = append(told, ch.value.(string))
+				}
+			}
+			cause, request := shorts.Replace("RC."+c.cause), slices.Index(told, shorts.Replace("HT.On"))
+			require.NotContains(t, told[request+1:], cause, "the cause comes first: %v", told) // or both before there was an object
+			require.Equal(t, cause, d.get(hostName, hostPath, hostName, "RestartCause"))
+			require.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
+		})
+	}
+}
+
 // logging is the event log's double.
 type logging struct{ entries chan string }
 
@@ -156,14 +201,9 @@ func (d *daemon) serveLogging() chan string {
 }
 
 // entry waits for the next entry of the event log.
-func (d *daemon) entry(logged <-chan string) (message string) {
+func (d *daemon) entry(logged <-chan string) string {
 	d.t.Helper()
-	select {
-	case message = <-logged:
-	case <-time.After(patience):
-		require.FailNow(d.t, "nothing is logged")
-	}
-	return message
+	return next(d.t, logged, "an entry of the event log")
 }
 
 // The settings are the settings daemon's where there is one: read, followed and

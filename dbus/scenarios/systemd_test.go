@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/state/statetest"
+	"github.com/bmcstate/bmcstate/systemd/systemdtest"
 )
 
 // S22, C1: power on.
@@ -20,6 +21,8 @@ func TestTargetsS22On(t *testing.T) {
 	d.untilHost("TransitioningToRunning")
 	d.done(powerOn)
 	d.untilChassis("On")
+	d.roundTrip()
+	assert.Equal(t, shorts.Replace("HS.TransitioningToRunning"), d.host(), "power alone is no running host")
 	d.done(hostStartMin)
 	d.untilHost("Running")
 	d.done(hostStart)
@@ -28,7 +31,9 @@ func TestTargetsS22On(t *testing.T) {
 	status, _ := d.untilRecord()
 	assert.Equal(t, "Success", status)
 	assert.Len(t, d.started(1), 1)
-	assert.Equal(t, expand("HT.On"), statesOf(d.drain(signals), "RequestedHostTransition"))
+	changes := d.drain(signals)
+	assert.Equal(t, expand("HT.On"), statesOf(changes, "RequestedHostTransition"))
+	assert.Equal(t, expand("HS.TransitioningToRunning", "HS.Running"), statesOf(changes, "CurrentHostState"))
 	d.kill()
 	d.start()
 	assert.Equal(t, shorts.Replace("HT.On"), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
@@ -91,7 +96,8 @@ func TestTargetsS25Reboot(t *testing.T) {
 	assert.Equal(t, []string{"Off", "Running"}, stable)
 }
 
-// C4, C5: the warm reboots, and where the platform has none.
+// C4, C5: the warm reboots, and where the platform has none. As with every
+// request: one start, one signal, one attempt, and it is kept.
 func TestTargetsC4C5WarmReboots(t *testing.T) {
 	statetest.Covers(t, "C4", "C5", "B36")
 	tests := []struct{ value, config, unit string }{
@@ -103,8 +109,29 @@ func TestTargetsC4C5WarmReboots(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.value+" by "+tc.unit, func(t *testing.T) {
 			d := runningTargets(t, tc.config)
+			signals := d.subscribe(propsIface, "PropertiesChanged")
 			require.NoError(t, d.hset(tc.value))
+			d.started(1)
+			assert.Equal(t, uint32(2), d.attempts())
+			if tc.unit == hostReboot {
+				d.done(hostStop, powerOff, hostShutdown, hostReboot)
+			} else {
+				d.done(hostStop, tc.unit)
+			}
+			d.untilHost("Off")
+			d.sd.ForeignStart(hostStartMin)
+			if tc.unit == hostReboot {
+				d.done(powerOn)
+			}
+			d.done(hostStartMin)
+			d.untilHost("Running")
+			status, reason := d.untilRecord()
+			assert.Equal(t, "Success", status, reason)
 			assert.Equal(t, []string{start(tc.unit)}, d.started(1))
+			assert.Equal(t, []string{tc.value}, values(d.drain(signals), "RequestedHostTransition"))
+			d.kill()
+			d.start()
+			assert.Equal(t, shorts.Replace("HT."+tc.value), d.get(hostName, hostPath, hostName, "RequestedHostTransition"))
 		})
 	}
 }
@@ -127,6 +154,7 @@ func TestTargetsS27PowerCycleAndOn(t *testing.T) {
 	assert.Equal(t, "Success", status, reason)
 	assert.Equal(t, []string{"Off", "On"}, stable(values(d.drain(signals), "CurrentPowerState")))
 	assert.Equal(t, shorts.Replace("CT.PowerCycle"), d.get(chassisName, chassisPath, chassisName, "RequestedPowerTransition"))
+	assert.Equal(t, []string{start(powerCycle)}, d.started(1), "and nothing else")
 
 	off := bootTargets(t, systemdConfig)
 	host := off.subscribe(propsIface, "PropertiesChanged")
@@ -134,7 +162,12 @@ func TestTargetsS27PowerCycleAndOn(t *testing.T) {
 	assert.Equal(t, []string{start(powerOn)}, off.started(1))
 	off.done(powerOn)
 	off.untilChassis("On")
-	assert.Empty(t, stable(values(off.drain(host), "CurrentHostState")), "the host is not touched")
+	status, reason = off.untilRecord()
+	assert.Equal(t, "Success", status, reason)
+	changes := off.drain(host)
+	assert.Empty(t, values(changes, "CurrentHostState"), "the host is not touched")
+	assert.Empty(t, values(changes, "RequestedHostTransition"))
+	assert.Len(t, off.started(1), 1)
 }
 
 func stable(values []string) (all []string) {
@@ -154,6 +187,7 @@ func TestTargetsS28C9FailedJobs(t *testing.T) {
 		t.Run(result, func(t *testing.T) {
 			d := bootTargets(t, systemdConfig)
 			d.sd.SetActive(hostStartMin, "inactive")
+			signals := d.subscribe(propsIface, "PropertiesChanged")
 			require.NoError(t, d.hset("On"))
 			d.started(1)
 			d.job(hostStartMin, result)
@@ -164,11 +198,32 @@ func TestTargetsS28C9FailedJobs(t *testing.T) {
 			assert.Contains(t, reason, result)
 			assert.Contains(t, reason, hostStart)
 			assert.Equal(t, shorts.Replace("HS.Off"), d.host())
+			assert.Equal(t, []string{"TransitioningToRunning", "Off"}, values(d.drain(signals), "CurrentHostState"))
+
+			require.NoError(t, d.cset("On"))
+			d.started(2)
+			d.job(powerOn, result)
+			status, reason = d.untilRecord()
+			assert.Equal(t, "Failed", status)
+			assert.Contains(t, reason, powerOn+" ended: "+result)
+			d.untilChassis("Off")
+
+			d = runningTargets(t, systemdConfig)
+			d.sd.Script(hostShutdown, systemdtest.Script{Unfinished: true}) // and stops nothing
+			signals = d.subscribe(propsIface, "PropertiesChanged")
+			require.NoError(t, d.hset("Off"))
+			d.started(1)
+			d.job(hostShutdown, result)
+			status, reason = d.untilRecord()
+			assert.Equal(t, "Failed", status)
+			assert.Contains(t, reason, hostShutdown+" ended: "+result)
+			assert.Equal(t, []string{"TransitioningToOff", "Running"}, values(d.drain(signals), "CurrentHostState"))
 		})
 	}
 }
 
-// C8: a job that is done and whose unit is inactive changes nothing.
+// C8: a job that is done and whose unit is inactive changes nothing; one whose
+// unit is active does, whoever queued it.
 func TestTargetsC8DoneButInactive(t *testing.T) {
 	statetest.Covers(t, "C8", "B29")
 	d := bootTargets(t, systemdConfig)
@@ -182,6 +237,34 @@ func TestTargetsC8DoneButInactive(t *testing.T) {
 	assert.Equal(t, "Failed", status)
 	assert.Contains(t, reason, "inactive although its job is done")
 	assert.Equal(t, shorts.Replace("HS.Off"), d.host())
+
+	d = bootTargets(t, systemdConfig)
+	signals := d.subscribe(propsIface, "PropertiesChanged")
+	reach := func(unit, active string) {
+		d.sd.Script(unit, systemdtest.Script{Active: active})
+		d.sd.ForeignStart(unit)
+	}
+	shown := func() []string { return stable(values(d.drain(signals), "CurrentHostState")) }
+	reach(hostStartMin, "inactive")
+	d.sd.SetActive(powerOn, "active") // told behind it
+	d.untilChassis("On")
+	d.idle()
+	assert.Empty(t, shown())
+	reach(hostStartMin, "active")
+	d.untilHost("Running")
+	d.idle()
+	require.NoError(t, d.set(hostName, hostPath, progressIface, "BootProgress", shorts.Replace("PG.OSRunning")))
+	require.NoError(t, d.set(hostName, hostPath, osIface, "OperatingSystemState", shorts.Replace("OSS.BootComplete")))
+	reach(hostStop, "inactive")
+	d.sd.SetActive(bmcQuiesce, "active") // told behind it
+	d.untilBMC("Quiesced")
+	assert.Equal(t, []string{"Running"}, shown())
+	assert.Equal(t, shorts.Replace("PG.OSRunning"), d.get(hostName, hostPath, progressIface, "BootProgress"))
+	reach(hostStop, "active")
+	d.untilHost("Off")
+	assert.Equal(t, shorts.Replace("PS.On"), d.chassis())
+	assert.Equal(t, shorts.Replace("PG.Unspecified"), d.get(hostName, hostPath, progressIface, "BootProgress"))
+	assert.Equal(t, shorts.Replace("OSS.Inactive"), d.get(hostName, hostPath, osIface, "OperatingSystemState"))
 }
 
 // S30: other instances.

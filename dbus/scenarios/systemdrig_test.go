@@ -137,6 +137,13 @@ func (d *targetsDaemon) started(n int) []string {
 
 func start(unit string) string { return "StartUnit(" + unit + ", replace)" }
 
+// roundTrip returns when the daemon has come through everything that it was told
+// before: a stable state is taken, and what is seen stands.
+func (d *daemon) roundTrip() {
+	d.t.Helper()
+	require.NoError(d.t, d.set(hostName, hostPath, hostName, "CurrentHostState", shorts.Replace("HS.Off")))
+}
+
 func (d *targetsDaemon) untilBMC(state string) {
 	d.t.Helper()
 	d.until(bmcName, bmcPath, bmcName, "CurrentBMCState", "BS."+state)

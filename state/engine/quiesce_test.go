@@ -141,6 +141,19 @@ func TestQuiesceDecision(t *testing.T) {
 	}
 }
 
+// S50: with nobody who keeps the settings, nothing is decided.
+func TestQuiesceWithoutSettings(t *testing.T) {
+	statetest.Covers(t, "S50")
+	r := quiesceRig(t, rebootAlways)
+	r.setProp(PropAttemptsLeft, 2)
+	r.step(Settings{})
+	r.quiesce()
+	r.pass(time.Hour)
+	require.Empty(t, r.startedUnits())
+	require.Equal(t, state.HostStateQuiesced, r.hostState())
+	require.Equal(t, uint32(2), r.attempts())
+}
+
 // bug-reports.md 23: however often the unit is reached without success, the host
 // is rebooted as often as it has attempts, then left alone.
 func TestRepeatedQuiesceIsBounded(t *testing.T) {

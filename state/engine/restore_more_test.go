@@ -314,6 +314,7 @@ func TestLastStateChangeAfterPowerLoss(t *testing.T) {
 		after := r.chassis[len(r.chassis)-1].LastStateChange
 		if moves {
 			require.GreaterOrEqual(t, after, from)
+			require.LessOrEqual(t, after, r.now.WallMillis())
 		} else {
 			require.Equal(t, before, after)
 		}

@@ -71,6 +71,10 @@ func TestScheduleInThePast(t *testing.T) {
 	r.step(Set{Object: state.Object{Kind: state.KindHost}, Prop: PropScheduledTime, Value: uint64(r.now.Wall.Unix() - 10), Reply: p.take(t)})
 	require.Equal(t, CodeInvalidTime, p.answer.Err.Code)
 	require.Equal(t, at, r.scheduled())
+	r.pass(time.Hour + time.Minute)
+	require.Len(t, r.pulses, 1, "what was armed before fires in time")
+
+	r = armed(t, state.HostOn)
 	r.setProp(PropScheduledTime, 0)
 	r.pass(2 * time.Hour)
 	require.Empty(t, r.pulses)
