@@ -15,6 +15,7 @@ const (
 	ErrInvalidArgs      = "org.freedesktop.DBus.Error.InvalidArgs"
 	ErrLimitsExceeded   = "org.freedesktop.DBus.Error.LimitsExceeded"
 	ErrPropertyReadOnly = "org.freedesktop.DBus.Error.PropertyReadOnly"
+	ErrTimeout          = "org.freedesktop.DBus.Error.Timeout"
 	ErrUnknownInterface = "org.freedesktop.DBus.Error.UnknownInterface"
 	ErrUnknownMethod    = "org.freedesktop.DBus.Error.UnknownMethod"
 	ErrUnknownObject    = "org.freedesktop.DBus.Error.UnknownObject"

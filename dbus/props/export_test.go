@@ -1,11 +1,20 @@
 package props
 
+import "time"
+
 // UseStockDispatch sorts calls where godbus would run them, as an export
 // without our gate does.
 func (s *Service) UseStockDispatch() { s.stockDispatch = true }
 
 // BeforeIdentify has f called before the bus driver is asked for a sender's uid.
 func (s *Service) BeforeIdentify(f func(sender string)) { s.senders.identifying = f }
+
+// IdentifyWithin bounds the wait for the bus driver; 0 is over at once.
+func (s *Service) IdentifyWithin(d time.Duration) {
+	s.senders.mu.Lock()
+	defer s.senders.mu.Unlock()
+	s.senders.patience = d
+}
 
 // Senders returns how many senders are remembered.
 func (s *Service) Senders() int {

@@ -68,6 +68,20 @@ func TestForgedUIDIsIgnored(t *testing.T) {
 	assert.Empty(t, f.stored())
 }
 
+// A bus that is too busy to tell who asks has not denied anybody access: the
+// caller is to know that it may try again.
+func TestBusDriverTooSlowToIdentify(t *testing.T) {
+	f := newFixture(t)
+	f.svc.IdentifyWithin(0)
+	c := f.bus.Connect(t)
+	err := set(c, "Text", "x")
+	assert.Equal(t, props.ErrTimeout, errorName(err))
+	assert.ErrorContains(t, err, "try again")
+	assert.Empty(t, f.stored())
+	f.svc.IdentifyWithin(time.Minute)
+	assert.NoError(t, set(c, "Text", "x"))
+}
+
 // A unicast signal that claims that somebody has left must not be believed.
 func TestForgedDepartureIsIgnored(t *testing.T) {
 	f := newFixture(t)

@@ -36,6 +36,7 @@ type senders struct {
 	wg     sync.WaitGroup // lanes
 
 	identifying func(sender string) // a test's place to interfere
+	patience    time.Duration       // identifyTimeout, but in a test
 }
 
 // sender is one connection on the bus, from its first call until it has left
@@ -60,7 +61,7 @@ type lane struct {
 }
 
 func newSenders(svc *Service) *senders {
-	return &senders{svc: svc, all: make(map[string]*sender)}
+	return &senders{svc: svc, all: make(map[string]*sender), patience: identifyTimeout}
 }
 
 // accept takes a call into its sender's lane. It is called in the order in
@@ -153,7 +154,11 @@ func (s *senders) authorise(f *sender, c *Call) bool {
 	if err != nil {
 		s.svc.warn(&s.svc.refused, "refused a write of a sender that the bus could not identify",
 			"sender", c.Sender, "path", c.Path, "member", c.member, "error", err)
-		c.Fail(Errorf(ErrAccessDenied, "The bus could not tell the uid of %s.", c.Sender))
+		name, advice := ErrAccessDenied, ""
+		if errors.Is(err, context.DeadlineExceeded) { // nobody was denied anything
+			name, advice = ErrTimeout, " in time. Nothing was done; try again"
+		}
+		c.Fail(Errorf(name, "The bus could not tell the uid of %s%s.", c.Sender, advice))
 		return false
 	}
 	if !s.svc.allowed(uid) {
@@ -170,7 +175,7 @@ var errGone = errors.New("it has left the bus")
 // identify returns the sender's uid, from the bus driver the first time.
 func (s *senders) identify(f *sender) (uint32, error) {
 	s.mu.Lock()
-	uid, known, gone := f.uid, f.known, f.gone
+	uid, known, gone, patience := f.uid, f.known, f.gone, s.patience
 	s.mu.Unlock()
 	if known {
 		return uid, nil
@@ -181,7 +186,7 @@ func (s *senders) identify(f *sender) (uint32, error) {
 	if s.identifying != nil {
 		s.identifying(f.name)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), identifyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := s.svc.conn.BusObject().CallWithContext(ctx, driver+".GetConnectionUnixUser", 0, f.name).Store(&uid)
 	if err != nil {
