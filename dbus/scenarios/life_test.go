@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -242,4 +243,12 @@ func TestAStopAmidTheStartIsNoFailure(t *testing.T) {
 		d.untilOwner("a name", func() bool { return slices.ContainsFunc(d.names, d.owned) })
 		require.Zero(t, d.stop())
 	}
+}
+
+// TestAHangUpIsAStop: SIGHUP lets go of the lines and ends as SIGTERM does.
+func TestAHangUpIsAStop(t *testing.T) {
+	d := prepare(t, "")
+	d.start()
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
+	require.Zero(t, d.waitExit())
 }
