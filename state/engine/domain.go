@@ -50,6 +50,7 @@ type domain struct {
 	followers map[uint64]*follower // of the fault monitor's requests
 	fading    bool                 // power good has an edge that says off, and no reading since
 
+	resupplied    bool          // the supplies are good again: see resupply
 	scheduleAgain time.Duration // when a schedule that was refused is tried again
 	onSince       time.Duration // power is on and its hours are counted from; 0 = off
 

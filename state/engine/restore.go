@@ -107,6 +107,7 @@ func (d *domain) endLook() {
 // restore does what the policy says, once power is known to be off and nothing
 // holds it back.
 func (d *domain) restore() {
+	d.resupply()
 	s := &d.values.saved
 	switch s.Restore {
 	case restoreLook:
@@ -217,10 +218,21 @@ func (d *domain) intervened() { d.values.saved.Void = d.values.saved.Restore != 
 // power off, the policy is looked at as after a boot
 // (openbmc-state-manager.md §2.5).
 func (d *domain) supplied(status state.PowerStatus) {
-	back := status == state.PowerStatusGood && d.powerStatus != state.PowerStatusGood && d.powerStatus != state.PowerStatusUndefined
+	if status == state.PowerStatusGood && d.powerStatus != state.PowerStatusGood && d.powerStatus != state.PowerStatusUndefined {
+		d.resupplied = true
+	}
 	d.powerStatus = status
-	s := &d.values.saved
-	if on, known := d.powered(); back && known && !on && d.run == nil && s.Restore == restoreDone {
+}
+
+// resupply begins the policy anew once supplies are good again and power is known:
+// one reading that fails does not lose it.
+func (d *domain) resupply() {
+	on, known := d.powered()
+	if !d.resupplied || !known {
+		return
+	}
+	d.resupplied = false
+	if s := &d.values.saved; !on && d.run == nil && s.Restore == restoreDone {
 		s.Restore, s.OffAt, s.Void = restoreWait, d.boot(), false
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -336,6 +337,27 @@ func TestRestoreCauseComesFirst(t *testing.T) {
 		}
 	}
 	require.Equal(t, state.HostOn, r.host[len(r.host)-1].Requested)
+}
+
+// Supplies that are good again while a reading fails are not forgotten.
+func TestGoodSuppliesWhilePowerIsUnknown(t *testing.T) {
+	r := settingsRig(t, false, state.Settings{Restore: state.RestoreAlwaysOn}, func(c *Config) { c.Supplies = true })
+	r.crash(false)
+	r.tellSettings()
+	r.step(Supplies{Status: state.PowerStatusGood})
+	r.pass(time.Minute)
+	r.write(state.ChassisOff)
+	r.pass(time.Minute)
+	r.step(Supplies{Status: state.PowerStatusBrownOut})
+	before := len(r.pulses)
+	r.blind = errors.New("stuck")
+	r.pass(time.Minute)
+	r.step(Supplies{Status: state.PowerStatusGood})
+	r.pass(time.Second)
+	require.Len(t, r.pulses, before)
+	r.blind = nil
+	r.pass(time.Minute)
+	require.Len(t, r.pulses, before+1)
 }
 
 // A Chassis Off that went ahead of the journal refuses what raises until it is
