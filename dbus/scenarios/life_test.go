@@ -110,6 +110,13 @@ func TestS47Counters(t *testing.T) {
 	d.start()
 	require.Equal(t, uint32(5), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
 	require.Equal(t, uint32(5), d.get(hostName, hostPath, attemptsIface, "RetryAttempts"))
+
+	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(4)))
+	d.kill()
+	d.start()
+	require.Equal(t, uint32(4), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
+	require.NoError(t, d.set(hostName, hostPath, attemptsIface, "AttemptsLeft", uint32(6)))
+	require.Equal(t, uint32(5), d.get(hostName, hostPath, attemptsIface, "AttemptsLeft"))
 }
 
 // S56: PowerRestoreDelay is a plain delay, in microseconds.
