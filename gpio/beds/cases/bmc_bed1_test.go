@@ -54,8 +54,14 @@ func localBMC(t *testing.T, s setup) (*bmc, *chip) {
 		t.Skip("bmcstated is not in this bed")
 	}
 	c := newChip(t, "bmc", boardLines...)
+	return boardOn(t, c, s.on), c
+}
+
+// boardOn puts a board on a chip.
+func boardOn(t *testing.T, c *chip, on bool) *bmc {
+	t.Helper()
 	server := board.New(board.Quick())
-	if s.on {
+	if on {
 		server.GainPower()
 	}
 	b := &bmc{
@@ -72,7 +78,7 @@ func localBMC(t *testing.T, s setup) (*bmc, *chip) {
 		cancel()
 		assert.NoError(t, <-ended, "the board lost its wires")
 	})
-	return b, c
+	return b
 }
 
 // startedBMC makes a chip with a board on it and starts the daemon.
