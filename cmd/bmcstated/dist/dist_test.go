@@ -83,7 +83,6 @@ func TestServiceKeepsItsPromises(t *testing.T) {
 		"Type":                        "notify",
 		"Restart":                     "always",
 		"StartLimitIntervalSec":       "0",
-		"ExecStopPost":                "/usr/bin/bmcstated --release-lines",
 		"StateDirectory":              "bmcstate",
 		"RuntimeDirectoryPreserve":    "yes",
 		"FileDescriptorStorePreserve": "yes",
@@ -92,6 +91,8 @@ func TestServiceKeepsItsPromises(t *testing.T) {
 	} {
 		assert.Equal(t, []string{want}, d[key], key)
 	}
+	assert.Equal(t, []string{"-/usr/bin/bmcstated --release-lines", "/usr/bin/bmcstated --release-lines"}, d["ExecStopPost"],
+		"a first attempt that fails does not keep the second from releasing")
 	assert.Contains(t, strings.Fields(d["RuntimeDirectory"][0]), "bmcstate")
 	assert.NotEmpty(t, d["WatchdogSec"])
 	assert.NotEmpty(t, d["FileDescriptorStoreMax"])
