@@ -7,6 +7,8 @@ import (
 
 // UnitState is a unit as it was read from systemd at one moment.
 type UnitState struct {
+	_ [0]func() // see state.Incomparable
+
 	Name         string // as given to [Units.Watch]
 	Load         string // LoadState: "loaded", "not-found", "masked", "bad-setting", "error"
 	Active       string // ActiveState: "active", "activating", "inactive", "failed", "deactivating", "reloading"

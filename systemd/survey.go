@@ -11,6 +11,8 @@ const nameUnknownMethod = "org.freedesktop.DBus.Error.UnknownMethod"
 
 // unitRow is one row of ListUnitsByNames, (ssssssouso).
 type unitRow struct {
+	_ [0]func() // see state.Incomparable
+
 	Name, Description, Load, Active, Sub, Following string
 	Path                                            godbus.ObjectPath
 	JobID                                           uint32

@@ -18,6 +18,8 @@ type Exit struct {
 // property is one of a transient unit's, and execStart one command of it
 // (org.freedesktop.systemd1(5)).
 type property struct {
+	_ [0]func() // see state.Incomparable
+
 	Name  string
 	Value godbus.Variant
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -177,7 +178,7 @@ func (u *Units) finishRead(l *link, w *watch, s UnitState, err error, before []*
 		return
 	}
 	u.reconcileJobs(w, s.Job, before)
-	if w.known && w.state == s {
+	if w.known && reflect.DeepEqual(w.state, s) {
 		return
 	}
 	w.known, w.state = true, s

@@ -6,10 +6,13 @@ import (
 
 	"github.com/bmcstate/bmcstate/dbus/inputs"
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state"
 )
 
 // joinedBoard is a board some of whose inputs are D-Bus properties.
 type joinedBoard struct {
+	_ state.Incomparable
+
 	gpio.Board
 	source *inputs.Source
 	events chan gpio.Event

@@ -136,10 +136,12 @@ func (fm *faultMonitor) publisher(p engine.Publisher) engine.Publisher {
 	if len(fm.hosts) == 0 {
 		return p
 	}
-	return hostWatch{p, fm}
+	return hostWatch{Publisher: p, fm: fm}
 }
 
 type hostWatch struct {
+	_ state.Incomparable
+
 	engine.Publisher
 	fm *faultMonitor
 }

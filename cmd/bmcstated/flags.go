@@ -27,6 +27,8 @@ type flags struct {
 // option is one flag: a text or a switch. Package flag would be 28 KB of a BMC's
 // flash.
 type option struct {
+	_ state.Incomparable
+
 	name, value string // value is what --help calls a text
 	text        *string
 	on          *bool
@@ -35,13 +37,13 @@ type option struct {
 
 func (f *flags) options() []option {
 	return []option{
-		{"config", "FILE", &f.config, nil, "configuration FILE; missing at its default place, nothing is driven"},
-		{"simulate", "", nil, &f.simulate, "drive a virtual chassis: needs no hardware and no configuration"},
-		{"state-dir", "DIR", &f.stateDir, nil, "DIRectory of the journal; must survive power loss"},
-		{"run-dir", "DIR", &f.runDir, nil, "DIRectory of run-time marks; must not survive a boot"},
-		{"check-config", "", nil, &f.checkConfig, "check the configuration, say what is wrong, and exit"},
-		{"release-lines", "", nil, &f.releaseLines, "release the lines that a dead daemon left asserted, and exit"},
-		{"version", "", nil, &f.version, "print the version and exit"},
+		{name: "config", value: "FILE", text: &f.config, on: nil, help: "configuration FILE; missing at its default place, nothing is driven"},
+		{name: "simulate", value: "", text: nil, on: &f.simulate, help: "drive a virtual chassis: needs no hardware and no configuration"},
+		{name: "state-dir", value: "DIR", text: &f.stateDir, on: nil, help: "DIRectory of the journal; must survive power loss"},
+		{name: "run-dir", value: "DIR", text: &f.runDir, on: nil, help: "DIRectory of run-time marks; must not survive a boot"},
+		{name: "check-config", value: "", text: nil, on: &f.checkConfig, help: "check the configuration, say what is wrong, and exit"},
+		{name: "release-lines", value: "", text: nil, on: &f.releaseLines, help: "release the lines that a dead daemon left asserted, and exit"},
+		{name: "version", value: "", text: nil, on: &f.version, help: "print the version and exit"},
 	}
 }
 

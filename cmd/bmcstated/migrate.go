@@ -21,6 +21,8 @@ import (
 // (openbmc-state-manager.md §2.3, §2.4, §2.10; power-sequencing.md §3.3). The
 // engine takes it for a domain that has no values of its own yet, so once.
 type legacy struct {
+	_ state.Incomparable
+
 	phosphor, xpc string // directories
 	log           *slog.Logger
 }
@@ -176,7 +178,7 @@ func schedule(root *jsonpos.Node, out *engine.Legacy) error {
 // takeOver adds to the engine's configuration what earlier state managers have
 // stored, where they may have: a simulated machine has only what it is told of.
 func takeOver(ec *engine.Config, cfg config.Config, simulate bool, log *slog.Logger) {
-	l := legacy{cfg.PhosphorDir, cfg.PowerControlDir, log}
+	l := legacy{phosphor: cfg.PhosphorDir, xpc: cfg.PowerControlDir, log: log}
 	if d := config.Default(); simulate && l.phosphor == d.PhosphorDir && l.xpc == d.PowerControlDir {
 		return
 	}

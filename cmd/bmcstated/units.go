@@ -50,6 +50,8 @@ var _ engine.Units = (*unitWorld)(nil)
 
 // unitDomain is a domain that is run by targets.
 type unitDomain struct {
+	_ state.Incomparable
+
 	id, host, chassis int
 	board             *unitBoard // nil where lines show the power
 	lines             bool       // its targets have us drive lines

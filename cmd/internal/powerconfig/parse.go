@@ -69,7 +69,7 @@ func (p *parser) warn(offset int, format string, args ...any) {
 }
 
 func (p *parser) fail(offset int, format string, args ...any) {
-	p.errs = append(p.errs, &Error{p.file, jsonpos.PositionOf(p.data, offset), fmt.Sprintf(format, args...)})
+	p.errs = append(p.errs, &Error{File: p.file, At: jsonpos.PositionOf(p.data, offset), Text: fmt.Sprintf(format, args...)})
 }
 
 // section reads the value of one key of the file's top level.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bmcstate/bmcstate/gpio"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 )
 
@@ -141,6 +142,8 @@ func (c *Config) HasSIO() bool {
 
 // Warning is something odd in a file that x86-power-control tolerated.
 type Warning struct {
+	_ state.Incomparable
+
 	File string
 	At   jsonpos.Position
 	Text string
