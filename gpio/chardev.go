@@ -220,7 +220,7 @@ func releaseChardev(k kernel, m mark) error {
 		Signal: m.Signal, Chip: m.Chip, Name: m.Line, Offset: m.Offset,
 		ActiveLow: m.ActiveLow, Drive: m.Drive, Bias: m.Bias,
 	}
-	f, err := request(k, place{m.Dev, m.Chip, m.Offset, m.Line}, l.asOutput(false), 0)
+	f, err := request(k, place{dev: m.Dev, chip: m.Chip, offset: m.Offset, name: m.Line}, l.asOutput(false), 0)
 	if err != nil && !errors.Is(lineCause(err), ErrBusy) {
 		var at place
 		if at, err = resolve(k, l); err == nil {

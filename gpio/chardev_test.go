@@ -439,9 +439,9 @@ func TestResolve(t *testing.T) {
 		want place
 		err  string
 	}{
-		"by name":              {Line{Name: "B"}, place{dev, "aspeed", 1, "B"}, ""},
-		"by label and name":    {Line{Chip: "aspeed", Name: "TWICE"}, place{dev, "aspeed", 2, "TWICE"}, ""},
-		"by device and offset": {Line{Chip: "gpiochip2"}, place{"/dev/gpiochip2", "expander", 0, "D"}, ""},
+		"by name":              {Line{Name: "B"}, place{dev: dev, chip: "aspeed", offset: 1, name: "B"}, ""},
+		"by label and name":    {Line{Chip: "aspeed", Name: "TWICE"}, place{dev: dev, chip: "aspeed", offset: 2, name: "TWICE"}, ""},
+		"by device and offset": {Line{Chip: "gpiochip2"}, place{dev: "/dev/gpiochip2", chip: "expander", offset: 0, name: "D"}, ""},
 		"on two chips":         {Line{Name: "TWICE"}, place{}, "found more than once; name its chip, or give chip and offset: /dev/gpiochip0 offset 2, /dev/gpiochip1 offset 0"},
 		"twice on a chip":      {Line{Name: "C"}, place{}, "found more than once"},
 		"label of two chips":   {Line{Chip: "expander"}, place{}, "found more than once"},

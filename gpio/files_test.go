@@ -25,7 +25,7 @@ func TestFilesAsEncodingJSON(t *testing.T) {
 		Scale: 0.25, Inputs: []string{PowerOk}, StartOn: true, PowerGoodDelay: Duration(time.Millisecond),
 		Faults: Faults{ForceOffIgnored: 2, LineHung: []string{PowerOut}, DropPowerGoodAfter: Duration(time.Hour)},
 	}, time.Second)
-	w.Edges, w.Lost, w.Tail, w.TailAt = []edge{{1 << 63, PowerOk, true}}, 3, "1 PowerOk 1 0\n", 4
+	w.Edges, w.Lost, w.Tail, w.TailAt = []edge{{Seq: 1 << 63, Signal: PowerOk, Asserted: true}}, 3, "1 PowerOk 1 0\n", 4
 	for _, v := range []any{mark{Kind: markVirtual}, full, bootFile{ID: "id", Anchor: 5 * time.Second, Machine: "machine"}, *w} {
 		ours := jsonpos.Marshal(v)
 		standard, err := json.Marshal(v)

@@ -13,6 +13,8 @@ import (
 
 // place is where a line was found.
 type place struct {
+	_ [0]func() // see state.Incomparable
+
 	dev    string // character device
 	chip   string // label
 	offset int
@@ -73,7 +75,7 @@ func scan(k kernel, dev string, l Line) ([]place, error) {
 			return nil, fmt.Errorf("chip %s has no offset %d, only %d lines", label, l.Offset, lines)
 		}
 		name, _, _, err := c.line(l.Offset)
-		return []place{{dev, label, l.Offset, name}}, err
+		return []place{{dev: dev, chip: label, offset: l.Offset, name: name}}, err
 	}
 	var found []place
 	for offset := range lines {
@@ -82,7 +84,7 @@ func scan(k kernel, dev string, l Line) ([]place, error) {
 			return found, err
 		}
 		if name == l.Name {
-			found = append(found, place{dev, label, offset, name})
+			found = append(found, place{dev: dev, chip: label, offset: offset, name: name})
 		}
 	}
 	return found, nil

@@ -44,6 +44,8 @@ type due struct {
 
 // edge is a change of an input, numbered for the boards that watch.
 type edge struct {
+	_ [0]func() // see state.Incomparable
+
 	Seq      uint64 `json:"seq"`
 	Signal   string `json:"signal"`
 	Asserted bool   `json:"asserted"`
@@ -169,10 +171,10 @@ func (w *world) setWire(signal string, asserted bool) {
 	switch signalKinds[signal] {
 	case kindInput:
 		w.Seq++
-		w.Edges = w.remember(w.Edges, edge{w.Seq, signal, asserted})
+		w.Edges = w.remember(w.Edges, edge{Seq: w.Seq, Signal: signal, Asserted: asserted})
 	case kindButton:
 		w.Seq++
-		w.Buttons = w.remember(w.Buttons, edge{w.Seq, signal, asserted})
+		w.Buttons = w.remember(w.Buttons, edge{Seq: w.Seq, Signal: signal, Asserted: asserted})
 	}
 }
 

@@ -234,7 +234,7 @@ func TestWorldEdgesAreNumberedAndBounded(t *testing.T) {
 	s.stimulate(2*time.Second, Stimulus{Do: DoPress, Signal: IdButton})
 	edges, lost = s.w.since(edges[len(edges)-1].Seq)
 	require.False(t, lost)
-	require.Equal(t, []edge{{s.w.Seq, IdButton, true}}, edges)
+	require.Equal(t, []edge{{Seq: s.w.Seq, Signal: IdButton, Asserted: true}}, edges)
 }
 
 // However often the board is looked at, and whether or not it goes through its

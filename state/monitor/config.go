@@ -109,6 +109,8 @@ func (e *FieldError) Error() string {
 
 // check is one range.
 type check struct {
+	_ state.Incomparable
+
 	ok    bool
 	field string
 	value any
@@ -133,18 +135,18 @@ func (c *Config) Validate() (warnings []string, err error) {
 func (c *Config) countChecks() []check {
 	b, f := c.Backoff, c.Flap
 	return []check{
-		{c.Name != "", "Name", `""`, "a name"},
-		{c.Mode <= ModeLogOnly, "Mode", c.Mode, "NONE, SOFT, HARD, RESTART_ONLY or LOG_ONLY"},
-		{c.RetryCount >= -1 && c.RetryCount <= maxRetryCount, "RetryCount", c.RetryCount, "-1 (unlimited) to 100"},
-		{c.TimeoutWeight >= 1 && c.TimeoutWeight <= threshold, "TimeoutWeight", c.TimeoutWeight, "1 to 100"},
-		{c.Escalation < EscalateQuiesce, "Escalation", c.Escalation, "none, unit, transition or failover"},
-		{c.DenialLimit == -1 || c.DenialLimit >= 1, "DenialLimit", c.DenialLimit, "-1 (never quiesce) or at least 1"},
-		{c.Target != "" || c.Escalation != EscalateUnit && c.Escalation != EscalateTransition,
-			"Target", `""`, "the unit or operation of the escalation"},
-		{b.Min == 0 || b.Factor >= 1 && !math.IsInf(b.Factor, 0), "Backoff.Factor", b.Factor, "at least 1"},
-		{b.Jitter >= 0 && b.Jitter <= 1, "Backoff.Jitter", b.Jitter, "0 to 1"},
-		{f.Count >= 0 && f.Count <= maxHistory, "Flap.Count", f.Count, fmt.Sprintf("0 (off) to %d", maxHistory)},
-		{f.Count == 0 || f.Clear >= 0 && f.Clear < f.Count, "Flap.Clear", f.Clear, "0 to Flap.Count - 1"},
+		{ok: c.Name != "", field: "Name", value: `""`, want: "a name"},
+		{ok: c.Mode <= ModeLogOnly, field: "Mode", value: c.Mode, want: "NONE, SOFT, HARD, RESTART_ONLY or LOG_ONLY"},
+		{ok: c.RetryCount >= -1 && c.RetryCount <= maxRetryCount, field: "RetryCount", value: c.RetryCount, want: "-1 (unlimited) to 100"},
+		{ok: c.TimeoutWeight >= 1 && c.TimeoutWeight <= threshold, field: "TimeoutWeight", value: c.TimeoutWeight, want: "1 to 100"},
+		{ok: c.Escalation < EscalateQuiesce, field: "Escalation", value: c.Escalation, want: "none, unit, transition or failover"},
+		{ok: c.DenialLimit == -1 || c.DenialLimit >= 1, field: "DenialLimit", value: c.DenialLimit, want: "-1 (never quiesce) or at least 1"},
+		{ok: c.Target != "" || c.Escalation != EscalateUnit && c.Escalation != EscalateTransition,
+			field: "Target", value: `""`, want: "the unit or operation of the escalation"},
+		{ok: b.Min == 0 || b.Factor >= 1 && !math.IsInf(b.Factor, 0), field: "Backoff.Factor", value: b.Factor, want: "at least 1"},
+		{ok: b.Jitter >= 0 && b.Jitter <= 1, field: "Backoff.Jitter", value: b.Jitter, want: "0 to 1"},
+		{ok: f.Count >= 0 && f.Count <= maxHistory, field: "Flap.Count", value: f.Count, want: fmt.Sprintf("0 (off) to %d", maxHistory)},
+		{ok: f.Count == 0 || f.Clear >= 0 && f.Clear < f.Count, field: "Flap.Clear", value: f.Clear, want: "0 to Flap.Count - 1"},
 	}
 }
 
@@ -152,23 +154,23 @@ func (c *Config) timeChecks() []check {
 	ri, b := c.RetryInterval, c.Backoff
 	partial := c.PartialWeights || c.TimeoutWeight < threshold
 	return []check{
-		{ri == NeverAges || ri >= time.Second && ri <= maxRetryInterval, "RetryInterval", ri, "-1s (never ages) or 1s to 24h"},
+		{ok: ri == NeverAges || ri >= time.Second && ri <= maxRetryInterval, field: "RetryInterval", value: ri, want: "-1s (never ages) or 1s to 24h"},
 		// Partial failures one probe interval apart would never meet in the window.
-		{ri == NeverAges || !partial || ri >= c.ThoroughProbe, "RetryInterval", ri,
-			"at least ThoroughProbe where partial weights are used"},
-		{c.ThoroughProbe >= minProbeInterval && c.ThoroughProbe <= maxProbeInterval, "ThoroughProbe", c.ThoroughProbe, "10ms to 1h"},
-		{c.CheapProbe == 0 || c.CheapProbe >= minProbeInterval && c.CheapProbe <= maxProbeInterval, "CheapProbe", c.CheapProbe,
-			"0 (none), or 10ms to 1h"},
-		{c.ProbeTimeout > 0 && c.ProbeTimeout <= maxProbeInterval, "ProbeTimeout", c.ProbeTimeout, "above 0, up to 1h"},
-		{c.StartGrace >= 0, "StartGrace", c.StartGrace, "at least 0"},
-		{c.RestartTimeout > 0, "RestartTimeout", c.RestartTimeout, "above 0"},
-		{c.EscalateTimeout > 0, "EscalateTimeout", c.EscalateTimeout, "above 0"},
-		{b.Min >= 0, "Backoff.Min", b.Min, "at least 0"},
-		{b.Max >= b.Min, "Backoff.Max", b.Max, "at least Backoff.Min"},
-		{c.StableFor >= 0, "StableFor", c.StableFor, "at least 0"},
-		{c.Flap.Count == 0 || c.Flap.Window > 0, "Flap.Window", c.Flap.Window, "above 0"},
-		{c.GracefulTimeout >= 0, "GracefulTimeout", c.GracefulTimeout, "at least 0"},
-		{c.PowerDebounce >= 0, "PowerDebounce", c.PowerDebounce, "at least 0"},
+		{ok: ri == NeverAges || !partial || ri >= c.ThoroughProbe, field: "RetryInterval", value: ri,
+			want: "at least ThoroughProbe where partial weights are used"},
+		{ok: c.ThoroughProbe >= minProbeInterval && c.ThoroughProbe <= maxProbeInterval, field: "ThoroughProbe", value: c.ThoroughProbe, want: "10ms to 1h"},
+		{ok: c.CheapProbe == 0 || c.CheapProbe >= minProbeInterval && c.CheapProbe <= maxProbeInterval, field: "CheapProbe", value: c.CheapProbe,
+			want: "0 (none), or 10ms to 1h"},
+		{ok: c.ProbeTimeout > 0 && c.ProbeTimeout <= maxProbeInterval, field: "ProbeTimeout", value: c.ProbeTimeout, want: "above 0, up to 1h"},
+		{ok: c.StartGrace >= 0, field: "StartGrace", value: c.StartGrace, want: "at least 0"},
+		{ok: c.RestartTimeout > 0, field: "RestartTimeout", value: c.RestartTimeout, want: "above 0"},
+		{ok: c.EscalateTimeout > 0, field: "EscalateTimeout", value: c.EscalateTimeout, want: "above 0"},
+		{ok: b.Min >= 0, field: "Backoff.Min", value: b.Min, want: "at least 0"},
+		{ok: b.Max >= b.Min, field: "Backoff.Max", value: b.Max, want: "at least Backoff.Min"},
+		{ok: c.StableFor >= 0, field: "StableFor", value: c.StableFor, want: "at least 0"},
+		{ok: c.Flap.Count == 0 || c.Flap.Window > 0, field: "Flap.Window", value: c.Flap.Window, want: "above 0"},
+		{ok: c.GracefulTimeout >= 0, field: "GracefulTimeout", value: c.GracefulTimeout, want: "at least 0"},
+		{ok: c.PowerDebounce >= 0, field: "PowerDebounce", value: c.PowerDebounce, want: "at least 0"},
 	}
 }
 
