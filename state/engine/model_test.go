@@ -246,7 +246,7 @@ func (m *model) check() {
 		}
 	}
 	for _, e := range m.r.journal {
-		if e.Kind == history.KindStep {
+		if e.Kind == history.KindStep && e.Step.Deadline == 0 { // a wait moves nothing, and goes on after a crash
 			steps[fmt.Sprint(e.Request, " ", e.Step.Name)]++
 		}
 	}
