@@ -222,6 +222,31 @@ func TestAHoldThatMeetsABoardThatIsOff(t *testing.T) {
 	require.Equal(t, []string{out}, r.presses())
 }
 
+// TestAHoldWhoseReleaseStartsABoard: the same, with a board that starts when the
+// button is let go: the hold sees no power at all, and what it has started is cut.
+// Where no more holds are left, the request does not claim to have switched off.
+func TestAHoldWhoseReleaseStartsABoard(t *testing.T) {
+	for tries, want := range map[int]struct {
+		status  state.Status
+		presses int
+		power   state.PowerState
+	}{
+		1: {state.Failed, 1, state.PowerStateOn},
+		2: {state.Success, 2, state.PowerStateOff},
+	} {
+		r := runningHost(t, func(cfg *Config) { cfg.Domains[0].Options.ForceOffTries = tries })
+		r.power(false)
+		off := r.write(state.ChassisOff)
+		require.NotZero(t, r.held[out], "it acts ahead of the reading")
+		r.pass(6500 * time.Millisecond)
+		require.NotEqual(t, state.Success, r.status(off.answer.Seq), "%d tries: off is not believed yet", tries)
+		r.pass(20 * time.Second)
+		require.Equal(t, want.status, r.status(off.answer.Seq), "%d tries", tries)
+		require.Equal(t, want.power, r.powerState())
+		require.Len(t, r.presses(), want.presses)
+	}
+}
+
 // TestAnAskingPressThatMeetsABoardThatIsOff: the host powers itself off in the
 // moment in which the press that asks it to reaches the line, and the press
 // starts it again. Off is not claimed before that start is taken back.

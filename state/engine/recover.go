@@ -278,10 +278,8 @@ func (d *domain) resumeHold(i int) {
 		if r.verdict == state.VerdictPowerOff || r.verdict == state.VerdictCutPower {
 			r.plan, i = d.plan(r.verdict, r.op, true), 0
 		}
-		for j := range r.plan.Steps[:i] {
-			if r.plan.Steps[j].Goal == sequence.GoalStarted {
-				i = j
-			}
+		if see := r.plan.Steps[r.plan.Steps[i].Then].Doubt; see != 0 {
+			i = see
 		}
 		d.press = openPress{until: d.boot() + d.cfg.Timings.ConfirmTimeout, raising: true, at: d.boot()}
 	}

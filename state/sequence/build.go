@@ -99,7 +99,7 @@ func (b *builder) gracefulOff(v state.Verdict) {
 	if b.o.ForceAfterGraceful {
 		b.steps[first+1].OnTimeout, b.steps[first+1].Else = TimeoutNext, len(b.steps)
 		b.cutPower(phase == PhaseGracefulCycle)
-		b.leadTo(first, first+3+2*b.tries())
+		b.leadTo(first, first+3+perTry*b.tries())
 		return
 	}
 	b.ask(v, phase, " again")
@@ -143,7 +143,11 @@ func (b *builder) leadTo(first, after int) {
 
 func (b *builder) tries() int { return max(1, b.o.ForceOffTries) }
 
-// cutPower adds one hold and one short wait per try; P3 counts the repeats. A
+// perTry are the steps of one try to cut power.
+const perTry = 3
+
+// cutPower adds per try one hold, one short wait, and a look at what the hold has
+// met: a board that was off already is started by it. P3 counts the repeats. A
 // level-type output is driven once: driving it again would change nothing.
 func (b *builder) cutPower(cycle bool) {
 	phase := PhaseToOff
@@ -155,19 +159,25 @@ func (b *builder) cutPower(cycle bool) {
 		return
 	}
 	defer b.undo(phase)
-	after := len(b.steps) + 2*b.tries()
+	after := len(b.steps) + perTry*b.tries()
 	for i := range b.tries() {
+		last := i == b.tries()-1
 		b.add(Step{Name: fmt.Sprintf("force off, hold %d", i+1), Phase: phase, Pulse: PowerOut, Width: b.t.ForceOffPulse, Hold: true,
 			Goal: GoalRelease, Within: stuckAfter, OnTimeout: TimeoutFail,
 			Reason: "stuck: the power button line did not come back",
 			Short:  GoalPowerOff, ShortTo: after, Show: ShowCutting})
-		wait := Step{Name: fmt.Sprintf("wait for power off %d", i+1), Phase: phase, Goal: GoalPowerOff, Within: b.t.PowerOff, Then: after,
-			OnTimeout: TimeoutNext, Else: b.next(), Show: ShowCutting}
-		if i == b.tries()-1 {
+		wait := Step{Name: fmt.Sprintf("wait for power off %d", i+1), Phase: phase, Goal: GoalPowerOff, Within: b.t.PowerOff, Then: after, Doubt: b.next(),
+			OnTimeout: TimeoutNext, Else: b.next() + 1, Show: ShowCutting}
+		see := Step{Name: fmt.Sprintf("see what hold %d met", i+1), Phase: phase, Goal: GoalStarted, Within: b.t.PowerOKWatchdog,
+			OnTimeout: TimeoutNext, Else: after, Show: ShowCutting}
+		if last {
 			wait.OnTimeout = TimeoutFail
 			wait.Reason = fmt.Sprintf("power good stays on after %d force-off holds of %s", b.tries(), b.t.ForceOffPulse)
+			see.Goal, see.Abort = GoalNone, GoalStarted
+			see.AbortReason = "power was off as it was to be cut, and the hold has started the host"
 		}
 		b.add(wait)
+		b.add(see)
 	}
 }
 
@@ -175,7 +185,7 @@ func (b *builder) cutPower(cycle bool) {
 // on there is nothing to cut, and another press would switch on.
 func (b *builder) awaitPowerUp() {
 	b.add(Step{Name: "wait for an earlier press", Phase: PhaseToOff, Goal: GoalPowerOn, Within: b.t.PowerOKWatchdog,
-		OnTimeout: TimeoutNext, Else: b.next() + 2*b.tries(), Show: ShowCutting})
+		OnTimeout: TimeoutNext, Else: b.next() + perTry*b.tries(), Show: ShowCutting})
 }
 
 // onAgain is the second half of a cycle.
