@@ -97,6 +97,10 @@ func offOutlivesItsBarrier(t *testing.T, bin string) error {
 	_, err = w.client.Submit(ctx, client.Submission{Client: "b", Request: "2", Op: state.HostOn})
 	require.NoError(t, err)
 	w.hangStorage()
+	// The journal hangs with this one in its hands. What comes after it is not even
+	// written, so that nothing but the barrier knows of the power off.
+	_, err = w.client.Submit(ctx, client.Submission{Client: "b", Request: "hung", Op: state.HostReboot})
+	require.ErrorContains(t, err, "storage did not answer")
 	_, err = w.client.Submit(ctx, client.Submission{Client: "b", Request: "3", Op: state.ChassisOff})
 	require.NoError(t, err)
 	w.until("the power is off", func() bool { return !w.powered() })
