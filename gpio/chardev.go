@@ -39,7 +39,7 @@ type ChardevOptions struct {
 // A line that is missing, busy or lost is asked for again with a back-off; the
 // others work meanwhile. When it comes back, an Event with Gap set says so.
 type Chardev struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	opt   ChardevOptions
 	k     kernel

@@ -31,7 +31,7 @@ const defaultBuffer = 64
 
 // Line says where a signal is and how it is wired.
 type Line struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	// Signal is one of x86-power-control's or a name of the board's own, which
 	// is a level-type output with Level and an input without.

@@ -12,7 +12,7 @@ import (
 
 // line is one signal's line and, while it is requested, its descriptor.
 type line struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	cfg   Line
 	kind  signalKind

@@ -25,7 +25,7 @@ const (
 // mark describes an output that may be asserted, well enough for another
 // process to release it.
 type mark struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	Kind   string `json:"kind"`
 	Board  int    `json:"board"` // host number

@@ -24,7 +24,7 @@ type driver interface {
 // outputs owns the outputs of a board: one pulse or level change at a time per
 // line, each on a goroutine of its own, so that a hung line holds nobody else.
 type outputs struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	drv   driver
 	marks marks

@@ -17,7 +17,7 @@ const (
 
 // pulse is one press of one line. Fields below mu are guarded by outputs.mu.
 type pulse struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	signal   string
 	asserted chan struct{} // closed once the assert has returned

@@ -30,7 +30,7 @@ type VirtualOptions struct {
 // any number of processes may look at it and act on it; see [Stimulate],
 // [ReadChassis] and [ReadWires]. One process at a time should drive it.
 type Virtual struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	opt   VirtualOptions
 	file  boardFile

@@ -20,7 +20,7 @@ const (
 // link is one bus connection. Its fields below mu's line are guarded by
 // Units.mu.
 type link struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	u    *Units
 	ctx  context.Context // ends with the connection

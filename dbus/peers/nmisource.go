@@ -45,7 +45,7 @@ func NewNMISource(link *Link, host int, retry time.Duration, post func(engine.Ev
 	n := &NMISource{link: link, host: host, retry: retry, post: post, log: log,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), stop: cancel}
 	link.Watch(n.signalled, comings(openbmc.SettingsService), changesOf(godbus.WithMatchSender(openbmc.SettingsService)))
-	n.todo(&n.clear) // what was left there is nobody's wish any more
+	n.want(&n.clear) // what was left there is nobody's wish any more
 	go n.run(ctx)
 	return n
 }
@@ -57,12 +57,12 @@ func (n *NMISource) Close() {
 }
 
 // Pressed records a press of the NMI button.
-func (n *NMISource) Pressed() { n.todo(&n.button) }
+func (n *NMISource) Pressed() { n.want(&n.button) }
 
 // Sent records that an NMI was sent.
-func (n *NMISource) Sent() { n.todo(&n.clear) }
+func (n *NMISource) Sent() { n.want(&n.clear) }
 
-func (n *NMISource) todo(what *bool) {
+func (n *NMISource) want(what *bool) {
 	n.mu.Lock()
 	*what = true
 	n.mu.Unlock()
@@ -75,9 +75,9 @@ func (n *NMISource) todo(what *bool) {
 func (n *NMISource) signalled(sig *godbus.Signal) {
 	switch {
 	case sig == nil || sig.Name == ownerMoved:
-		n.todo(&n.clear)
+		n.want(&n.clear)
 	case sig.Path == nmiPath:
-		n.todo(&n.asked)
+		n.want(&n.asked)
 	}
 }
 

@@ -53,7 +53,7 @@ type Impl struct {
 
 // Change is a new value of one property.
 type Change struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ state.Incomparable
 
 	Interface, Property string
 	Value               any

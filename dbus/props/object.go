@@ -32,7 +32,7 @@ type place struct{ impl, prop int }
 
 // pacing is the state of a property that may not signal at every change.
 type pacing struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	last   time.Time      // when it signalled
 	shown  godbus.Variant // what the last signal said

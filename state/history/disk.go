@@ -29,7 +29,7 @@ type disk struct {
 
 // segment is the file being written.
 type segment struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	name string
 	file File

@@ -152,8 +152,7 @@ func (w *writer) object(v reflect.Value) {
 	for _, k := range v.MapKeys() {
 		keys = append(keys, k.String())
 	}
-	// sort.Strings would link package slices' sort of strings, 6 KB.
-	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
+	sort.Strings(keys)
 	w.add("{")
 	for _, k := range keys {
 		w.text(k)

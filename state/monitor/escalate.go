@@ -7,7 +7,7 @@ import (
 
 // escalation is what the last step needs to remember.
 type escalation struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	attempt     uint64
 	kind        Escalation // of the last attempt

@@ -13,7 +13,7 @@ const nearTimeout = 80
 
 // probing is when probes are due and the one in flight.
 type probing struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ state.Incomparable
 
 	slot         *slot
 	nextThorough time.Duration
@@ -26,7 +26,7 @@ type probing struct {
 // slot is the one place for a probe. It stays taken until the executor has
 // answered, so that a resource never has more than one probe stuck.
 type slot struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ state.Incomparable
 
 	tag       Tag
 	instance  uint64

@@ -9,7 +9,7 @@ import (
 // Targets are the systemd units of one domain's transitions
 // (openbmc-state-manager.md §2.3, §2.4).
 type Targets struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ state.Incomparable
 
 	HostOn, HostOff, HostReboot, GracefulWarmReboot, ForceWarmReboot string
 	ChassisOn, ChassisOff, HardOff, PowerCycle                       string

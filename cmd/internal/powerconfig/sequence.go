@@ -12,7 +12,7 @@ import (
 // Action is one step of power_on_sequence; exactly one of Set, Pulse and Await
 // names a signal, or none for a delay.
 type Action struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ [0]func() // see state.Incomparable
 
 	Set, Pulse, Await string
 	To                bool          // of Set and Await

@@ -71,7 +71,7 @@ const (
 
 // Signal is one configured input or output.
 type Signal struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ state.Incomparable
 
 	Name      string
 	Output    bool
@@ -95,7 +95,7 @@ type Signal struct {
 
 // Property is where an input of Type "DBUS" is read.
 type Property struct {
-	_ [0]func() // no ==: its code is half a kilobyte
+	_ state.Incomparable
 
 	Service, Path, Interface, Name string
 	// Match makes the property a string that means asserted when it matches as
