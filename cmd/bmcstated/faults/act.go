@@ -65,9 +65,9 @@ func (l *Loop) until(at time.Duration) (context.Context, context.CancelFunc) {
 
 func (l *Loop) startProbe(a monitor.StartProbe) {
 	r := l.byName[a.Resource]
-	p := r.Probe
-	if p == nil {
-		p = unitProbe{units: l.opts.Units, unit: r.Unit}
+	if r.Probe == nil {
+		l.probeUnit(r, a.Tag)
+		return
 	}
 	key, began := probeKey{a.Resource, a.Tag}, l.opts.Now().Boot
 	// A probe that gives up in time can say what it has seen; one that does not is
@@ -75,7 +75,7 @@ func (l *Loop) startProbe(a monitor.StartProbe) {
 	ctx, cancel := l.until(a.Deadline - (a.Deadline-began)/50)
 	l.probes[key] = cancel
 	l.workers.Go(func() {
-		res := p.Probe(ctx, a.Thorough)
+		res := r.Probe.Probe(ctx, a.Thorough)
 		cancel()
 		elapsed := l.opts.Now().Boot - began
 		l.post(func() {
@@ -101,6 +101,7 @@ func (l *Loop) restart(a monitor.Restart) {
 		}
 		w := l.watches[r.Unit]
 		w.ours, w.before = true, w.last.InvocationID
+		w.verdictAt = 0 // what wants the restart has counted that end
 		do = func(ctx context.Context, a monitor.Restart) monitor.RestartDone { return l.restartUnit(ctx, w, a) }
 	}
 	limited, stop := l.until(a.Deadline)

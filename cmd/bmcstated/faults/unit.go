@@ -47,23 +47,27 @@ type order struct {
 	typ    string // "" for one that was gone before it could be read
 	pulled bool   // in the transaction of a job of ours
 	open   bool
+	done   bool          // it ended, with success
 	ended  time.Duration // boot clock; of one that is not open
-	before string        // invocation of the instance when it was queued
 }
 
 // unreadFor is how long after its end an order of an unknown type explains a
 // clean end of the unit.
 const unreadFor = 5 * time.Second
 
-// explains reports whether the order is why an instance has ended.
+// explains reports whether the order is why an instance has ended. Behind a
+// restart that is done stands a new instance, whatever was read of it: systemd
+// tells the end of a job after what it has done.
 func (o order) explains(s systemd.UnitState, now time.Duration) bool {
 	switch {
 	case o.job == 0:
 		return false
 	case o.typ == "":
 		return s.Active == "inactive" && (o.open || now-o.ended < unreadFor)
+	case o.typ == "stop":
+		return true
 	default:
-		return o.typ == "stop" || o.typ == "restart" || o.typ == "try-restart"
+		return !o.done && (o.typ == "restart" || o.typ == "try-restart")
 	}
 }
 
@@ -99,7 +103,7 @@ func (l *Loop) unitEvent(ev systemd.Event) {
 		}
 	case systemd.JobQueued:
 		if w := l.watches[ev.Job.Unit]; w != nil {
-			l.tellUnit(w, w.queued(ev.Job, l.opts.Now().Boot))
+			w.queued(ev.Job)
 		}
 	case systemd.JobEnded:
 		if w := l.watches[ev.Job.Unit]; w != nil {
@@ -131,29 +135,25 @@ func (l *Loop) tellUnit(w *unitWatch, events []monitor.Event) {
 	}
 }
 
-// ended notes the end of a job. An order that came to nothing explains no death,
-// nor does a restart whose new instance has been seen.
+// queued notes who ordered what. It decides nothing: the job may have ended
+// before the unit did, and that news follows.
+func (w *unitWatch) queued(j systemd.JobInfo) {
+	if !j.Own {
+		w.order = order{job: j.ID, typ: j.Type, pulled: !j.Foreign(), open: true}
+	}
+}
+
+// ended notes the end of a job. An order that came to nothing explains no death.
 func (w *unitWatch) ended(ev systemd.JobEnded, now time.Duration) {
 	if ev.Job.ID != w.order.job {
 		return
 	}
 	w.order.open, w.order.ended = false, now
-	nothing := ev.Result != systemd.ResultDone
-	renewed := w.order.typ != "stop" && w.last.InvocationID != w.order.before
-	if w.up && running(w.last) && (nothing || renewed) {
+	w.order.done = ev.Result == systemd.ResultDone
+	cancelled := ev.Result == systemd.ResultCanceled && w.last.Active == "failed"
+	if w.up && !w.order.done && (running(w.last) || cancelled) {
 		w.order = order{}
 	}
-}
-
-// queued notes who ordered what.
-func (w *unitWatch) queued(j systemd.JobInfo, now time.Duration) []monitor.Event {
-	if !j.Own {
-		w.order = order{job: j.ID, typ: j.Type, pulled: !j.Foreign(), open: true, before: w.last.InvocationID}
-	}
-	if w.verdictAt != 0 {
-		return w.verdict(now)
-	}
-	return nil
 }
 
 // running reports whether an instance is there. One that waits for its automatic
@@ -361,31 +361,35 @@ func (l *Loop) giveUp(ctx context.Context, units *systemd.Units, job systemd.Job
 	return monitor.RestartDone{Outcome: monitor.RestartFailed, Reason: "the restart did not end in time"}
 }
 
-// unitProbe looks at what systemd last said of a unit. Deaths come from the watch;
-// the probe is what sees that a unit is still down. It also has the unit read
-// again, for the watch: a signal may have been lost.
-type unitProbe struct {
-	_ state.Incomparable
-
-	units *systemd.Units
-	unit  string
+// probeUnit answers with what the watch last saw of a resource's unit. Deaths come
+// from the watch; the probe is what sees that a unit is still down, and counts no
+// end that the watch has not judged. It also has the unit read again, for the
+// watch: a signal may have been lost.
+func (l *Loop) probeUnit(r *Resource, tag monitor.Tag) {
+	w := l.watches[r.Unit]
+	if w != nil {
+		l.opts.Units.Refresh(w.unit)
+	}
+	l.post(func() {
+		var res Result
+		if w != nil {
+			res = w.probed()
+		}
+		l.step(r.Config.Name, monitor.ProbeResult{Tag: tag, Status: res.Status, Detail: res.Detail})
+	})
 }
 
-// Probe implements [Prober].
-func (p unitProbe) Probe(context.Context, bool) Result {
-	if p.units == nil || p.unit == "" {
-		return Result{}
-	}
-	p.units.Refresh(p.unit)
-	s, ok := p.units.State(p.unit)
+func (w *unitWatch) probed() Result {
 	switch {
-	case !ok:
-		return Result{Status: monitor.ProbeMonitorError, Detail: "the unit was not read yet"}
-	case running(s):
+	case !w.known:
+		return Result{monitor.ProbeMonitorError, "the unit was not read yet"}
+	case w.verdictAt != 0:
+		return Result{monitor.ProbeMonitorError, "why the unit ended is not known yet"}
+	case running(w.last):
 		return Result{}
-	case s.Active == "failed":
-		return Result{Status: monitor.ProbeCompleteFailure, Detail: "the unit has failed: " + s.Result}
+	case w.last.Active == "failed":
+		return Result{monitor.ProbeCompleteFailure, "the unit has failed: " + w.last.Result}
 	default:
-		return Result{Status: monitor.ProbeMonitorError, Detail: "the unit is " + s.Active}
+		return Result{monitor.ProbeMonitorError, "the unit is " + w.last.Active}
 	}
 }

@@ -217,7 +217,7 @@ func TestOlderReadingForgetsNoOrder(t *testing.T) {
 // An operator's restart explains the end of the old instance and nothing that the
 // new one does, in whatever order systemd's news of it comes.
 func TestOperatorRestartExplainsNoLaterDeath(t *testing.T) {
-	double, l, sc := bed(t, nil)
+	double, l, _ := bed(t, nil)
 	for n := 1; n <= 5; n++ {
 		before := inspect(l, (*monitor.Resource).Invocation)
 		id := double.Foreign(webserver, "restart")
@@ -226,11 +226,37 @@ func TestOperatorRestartExplainsNoLaterDeath(t *testing.T) {
 		double.Finish(id, "done") // later than the new instance was seen
 		kill(double)
 		double.WaitCalls("RestartUnit", n)
-		sc.awaitStatus(t, webserver, monitor.StatusOK)
-		require.Eventually(t, func() bool {
-			return inspect(l, (*monitor.Resource).View).Status == monitor.StatusOK
-		}, patience, time.Millisecond)
+		awaitRenewed(t, double, l)
+		assert.Len(t, double.Calls("RestartUnit"), n, "one death, one restart")
 		l.Tell(webserver, monitor.Reset{}, nil)
 		l.Tell(webserver, monitor.ProbeNow{}, nil)
+	}
+}
+
+// awaitRenewed waits until the instance that is there is the one that is watched,
+// and well.
+func awaitRenewed(t *testing.T, double *systemdtest.Systemd, l *faults.Loop) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return inspect(l, (*monitor.Resource).View).Status == monitor.StatusOK &&
+			inspect(l, (*monitor.Resource).Invocation) == double.Unit(webserver).InvocationID
+	}, patience, time.Millisecond)
+}
+
+// A probe that looks while it is not known yet why the unit ended does not count
+// the end a second time.
+func TestDeathIsCountedOnce(t *testing.T) {
+	double, l, _ := bed(t, func(o *faults.Options) { o.Resources[0].Config.ThoroughProbe = 10 * time.Millisecond })
+	for n := 1; n <= 5; n++ {
+		double.Foreign(webserver, "reload") // makes the watch wait for what explains the end
+		l.Tell(webserver, monitor.ProbeNow{}, nil)
+		kill(double)
+		double.WaitCalls("RestartUnit", n)
+		awaitRenewed(t, double, l)
+		assert.Len(t, double.Calls("RestartUnit"), n)
+		c := inspect(l, (*monitor.Resource).Counters)
+		assert.EqualValues(t, n, c.Failures[monitor.CauseDeath])
+		assert.Zero(t, c.Failures[monitor.CauseProbe])
+		l.Tell(webserver, monitor.Reset{}, nil)
 	}
 }
