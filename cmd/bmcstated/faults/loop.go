@@ -103,6 +103,7 @@ func New(o Options) (*Loop, error) {
 		watches: map[string]*unitWatch{}, intents: map[int]uint64{},
 	}
 	var cfgs []monitor.Config
+	units := map[string]string{}
 	for i := range o.Resources {
 		r := &o.Resources[i]
 		if l.byName[r.Config.Name] != nil {
@@ -111,6 +112,10 @@ func New(o Options) (*Loop, error) {
 		if r.Unit != "" && o.Units == nil {
 			return nil, fmt.Errorf("faults: resource %q has a unit, and there is no systemd to watch it with", r.Config.Name)
 		}
+		if other := units[r.Unit]; r.Unit != "" && other != "" {
+			return nil, fmt.Errorf("faults: resources %q and %q watch one unit, %s", other, r.Config.Name, r.Unit)
+		}
+		units[r.Unit] = r.Config.Name
 		warnings, err := r.Config.Validate()
 		if err != nil {
 			return nil, err

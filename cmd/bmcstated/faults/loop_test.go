@@ -16,6 +16,7 @@ import (
 	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/bmcstate/bmcstate/state/slog"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 // Cases 37 and 38: a probe that never returns is a failure at its deadline, the
@@ -171,5 +172,20 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	} {
 		_, err := faults.New(faults.Options{Resources: resources, Now: now, Random: func() float64 { return 0 }})
 		assert.Error(t, err, what)
+	}
+}
+
+// What two resources would share, or nobody could watch, is refused.
+func TestNewRefuses(t *testing.T) {
+	units := systemd.Open(systemd.Options{Address: "unix:path=/nonexistent"})
+	t.Cleanup(units.Close)
+	for want, o := range map[string]faults.Options{
+		`resource "a" is there twice`:                          {Resources: []faults.Resource{{Config: quick("a")}, {Config: quick("a")}}},
+		`resources "a" and "b" watch one unit, x.service`:      {Units: units, Resources: []faults.Resource{{Config: quick("a"), Unit: "x.service"}, {Config: quick("b"), Unit: "x.service"}}},
+		`has a unit, and there is no systemd to watch it with`: {Resources: []faults.Resource{{Config: quick("a"), Unit: "x.service"}}},
+	} {
+		o.Now, o.Log, o.Random = now, slog.New(slog.DiscardHandler), func() float64 { return 0 }
+		_, err := faults.New(o)
+		assert.ErrorContains(t, err, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bmcstate/bmcstate/state/jsonpos"
 	"github.com/bmcstate/bmcstate/state/monitor"
+	"github.com/bmcstate/bmcstate/systemd"
 )
 
 // Monitor is the fault monitor's block.
@@ -57,7 +58,7 @@ func (m *Monitor) readResources(d *decoder, field string, n *jsonpos.Node) {
 		d.outOfRange(field, n, allowed)
 		return
 	}
-	before, names := len(d.errs), map[string]bool{}
+	before, names, units := len(d.errs), map[string]bool{}, map[string]bool{}
 	var all []Watched
 	for i, e := range n.Elems {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -70,7 +71,11 @@ func (m *Monitor) readResources(d *decoder, field string, n *jsonpos.Node) {
 		if name := w.Config.Name; name != "" && names[name] {
 			d.report(offsetOf(e, "name"), FieldError{Field: at + ".name", Value: fmt.Sprintf("%q", name), Problem: "is there twice"})
 		}
-		names[w.Config.Name] = true
+		if w.Unit != "" && units[w.Unit] {
+			d.report(offsetOf(e, "unit"), FieldError{Field: at + ".unit", Value: strconv.Quote(w.Unit),
+				Problem: "is watched by another resource already; let one have the unit, and the others mode LOG_ONLY or retryCount 0"})
+		}
+		names[w.Config.Name], units[w.Unit] = true, true
 		all = append(all, w)
 	}
 	m.checkParents(d, field, n, all, names)
@@ -123,7 +128,7 @@ func (w *Watched) keys() []key {
 	return []key{
 		{"name", name(&c.Name)},
 		{"dependsOn", list(&c.DependsOn, 32, name)},
-		{"unit", name(&w.Unit)},
+		{"unit", unit(&w.Unit)},
 		{"host", w.readHost},
 		{"domain", integer(&w.Domain, 0, maxIndex)},
 		{"net", w.readNet},
@@ -143,7 +148,7 @@ func (w *Watched) keys() []key {
 		{"escalateTimeout", span(&c.EscalateTimeout)},
 		{"escalation", text(&c.Escalation, `"none", "unit", "transition" or "failover"`, monitor.ParseEscalation)},
 		{"target", name(&c.Target)},
-		{"quiesceTarget", name(&c.QuiesceTarget)},
+		{"quiesceTarget", unit(&c.QuiesceTarget)},
 		{"denialLimit", integer(&c.DenialLimit, -1, 100)},
 		{"backoff", object(func() []key { return backoff(&c.Backoff) })},
 		{"stableFor", span(&c.StableFor)},
@@ -215,10 +220,21 @@ func (w *Watched) checkProbes(d *decoder, at string, n *jsonpos.Node) {
 	case w.Unit == "" && w.Host == nil && w.Config.Mode != monitor.ModeLogOnly && w.Config.RetryCount != 0:
 		d.fail(at, n, "has nothing to restart", `a "unit", a "host", "retryCount" 0 or "mode" "LOG_ONLY"`)
 	}
-	if w.Config.Escalation == monitor.EscalateTransition {
+	w.checkTarget(d, at, n)
+}
+
+func (w *Watched) checkTarget(d *decoder, at string, n *jsonpos.Node) {
+	wrong := FieldError{Field: at + ".target", Value: strconv.Quote(w.Config.Target)}
+	switch w.Config.Escalation {
+	case monitor.EscalateTransition:
 		if _, err := escalatesTo(w.Config.Target); err != nil {
-			d.report(offsetOf(n, "target"), FieldError{Field: at + ".target", Value: strconv.Quote(w.Config.Target),
-				Problem: "is no transition that can be asked for", Allowed: err.Error()})
+			wrong.Problem, wrong.Allowed = "is no transition that can be asked for", err.Error()
+			d.report(offsetOf(n, "target"), wrong)
+		}
+	case monitor.EscalateUnit:
+		if w.Config.Target != "" && !systemd.ValidUnitName(w.Config.Target) { // Validate tells of an empty one
+			wrong.Problem, wrong.Allowed = "is no unit", unitNames
+			d.report(offsetOf(n, "target"), wrong)
 		}
 	}
 }
@@ -262,6 +278,18 @@ func retryInterval(s string) (time.Duration, error) {
 func name(to *string) reader {
 	return text(to, "1 to 255 printable characters", func(s string) (string, error) {
 		if s == "" || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 127 }) {
+			return "", errOutOfRange
+		}
+		return s, nil
+	})
+}
+
+const unitNames = `the name of a unit, for example "web.service"`
+
+// unit reads the name of a unit that systemd can take.
+func unit(to *string) reader {
+	return text(to, unitNames, func(s string) (string, error) {
+		if !systemd.ValidUnitName(s) {
 			return "", errOutOfRange
 		}
 		return s, nil
