@@ -2,7 +2,9 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -22,8 +24,8 @@ func (n Net) resolve(ctx context.Context) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(n.Host); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	hosts, err := os.ReadFile(hostsFile)
-	found := lookupHosts(string(hosts), n.Host)
+	hosts, err := readHosts(hostsFile)
+	found := lookupHosts(hosts, n.Host)
 	switch {
 	case len(found) > 0:
 	case strings.EqualFold(n.Host, "localhost"):
@@ -55,6 +57,16 @@ func oneOfEach(found []netip.Addr) []netip.Addr {
 		}
 	}
 	return all
+}
+
+// readHosts returns the text of a hosts file. Minimal images have none, which is
+// no failure.
+func readHosts(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return string(text), err
 }
 
 // lookupHosts returns the addresses that the text of a hosts file has for name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,6 +35,14 @@ func TestLookupHosts(t *testing.T) {
 	} {
 		assert.Equal(t, want, lookupHosts(hosts, name), "%q", name)
 	}
+}
+
+func TestReadHosts(t *testing.T) {
+	text, err := readHosts(filepath.Join(t.TempDir(), "hosts"))
+	assert.NoError(t, err, "a missing file names nobody")
+	assert.Empty(t, text)
+	_, err = readHosts(t.TempDir())
+	assert.Error(t, err, "no file")
 }
 
 func TestResolve(t *testing.T) {
