@@ -16,10 +16,11 @@ type inputs struct {
 	calls map[string]*call // read-only; the signals to read
 	read  func(signal string) (bool, error)
 	where func(op, signal string, err error) error
+	limit time.Duration // when a reading counts as hung
 }
 
 func newInputs(signals []string, read func(string) (bool, error), where func(op, signal string, err error) error) *inputs {
-	in := &inputs{crew: &crew{}, calls: map[string]*call{}, read: read, where: where}
+	in := &inputs{crew: &crew{}, calls: map[string]*call{}, read: read, where: where, limit: readTimeout}
 	for _, s := range signals {
 		in.calls[s] = &call{}
 	}
@@ -79,7 +80,7 @@ func (in *inputs) sample(ctx context.Context, all Levels) {
 		}
 		wg.Go(func() {
 			var v bool
-			err := c.do(ctx, in.crew, readTimeout, func() (err error) {
+			err := c.do(ctx, in.crew, in.limit, func() (err error) {
 				v, err = in.read(s)
 				return err
 			})

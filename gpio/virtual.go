@@ -80,6 +80,9 @@ func OpenVirtual(o VirtualOptions) (*Virtual, error) {
 		return nil, err
 	}
 	v.in = newInputs(v.signals(kindInput, kindButton, kindLevel), v.read, v.where)
+	if !o.AllowHung {
+		v.in.limit = time.Minute // no line hangs; where one is late the machine is busy
+	}
 	v.queue = newEventQueue()
 	v.out = newOutputs(v, newMarks(o.RunDir), o.Hook, v.outputKinds(), v.queue.push, o.Log)
 	go v.run()
