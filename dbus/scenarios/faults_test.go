@@ -215,7 +215,7 @@ func TestFaultMonitorStopsWhenAttemptsAreUsedUp(t *testing.T) {
 	d := boot(t, watched(hostResource+`, "retryCount": -1`, ""))
 	d.on()
 	d.untilFault("host0", "OK")
-	d.stimulate(gpio.Stimulus{Do: gpio.DoFaults, Faults: &gpio.Faults{DropPowerGoodAfter: gpio.Duration(2 * time.Second)}})
+	d.stimulate(gpio.Stimulus{Do: gpio.DoFaults, Faults: &gpio.Faults{DropPowerGoodAfter: gpio.Duration(4 * time.Second)}})
 	d.stimulate(gpio.Stimulus{Do: gpio.DoDropPower})
 	d.untilFault("host0", "FAULTED")
 	d.untilChanged("no attempts", func() bool {
@@ -379,7 +379,8 @@ func TestFaultMonitorFailover(t *testing.T) {
 func TestFaultMonitorInhibit(t *testing.T) {
 	inhibit := `"inhibit": [{"reason": "code update", "service": "org.example.Gauge", "path": "/xyz/openbmc_project/state/bmc0",
 		"interface": "org.example.Gauge", "property": "Busy", "equals": "true"}], `
-	d := prepare(t, watched(hostResource, inhibit))
+	// Busy is known long before the loss counts.
+	d := prepare(t, strings.Replace(watched(hostResource, inhibit), `"powerDebounce": "200ms"`, `"powerDebounce": "2s"`, 1))
 	g := serveGauge(d, 40, true)
 	d.start()
 	d.on()

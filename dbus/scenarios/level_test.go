@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	godbus "github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/gpio"
@@ -42,9 +43,8 @@ func TestLevelTypePowerOut(t *testing.T) {
 	require.Equal(t, []bool{true}, d.powerOut())
 
 	require.NoError(t, d.cset("PowerCycle"))
-	d.untilChassis("Off")
-	d.untilHost("Running")
 	d.idle()
+	d.untilHost("Running")
 	require.Equal(t, []bool{true, false, true}, d.powerOut())
 	require.NoError(t, d.hset("Off"))
 	d.untilChassis("Off")
@@ -104,8 +104,17 @@ func TestChassisSystemIsAllChassis(t *testing.T) {
 	both("Off")
 	require.NoError(t, set("On"))
 	both("On")
+	signals := d.subscribe(propsIface, "PropertiesChanged")
 	require.NoError(t, set("PowerCycle"))
-	d.untilChassis("Off")
+	off := map[string]bool{} // for a moment: the signals tell it
+	d.await(signals, "both to be off", func(s *godbus.Signal) bool {
+		if s != nil {
+			for _, c := range changeOf(s) {
+				off[c.path] = off[c.path] || c.prop == "CurrentPowerState" && c.value == shorts.Replace("PS.Off")
+			}
+		}
+		return off[chassisPath] && off["/xyz/openbmc_project/state/chassis1"]
+	})
 	both("On")
 	require.NoError(t, set("Off"))
 	both("Off")
@@ -128,7 +137,8 @@ func TestC25AbsentChassis(t *testing.T) {
 		for _, v := range []string{"On", "Off"} {
 			require.NoError(t, d.cset(v))
 			d.untilEnded(1, len(d.recordsOf(1)))
-			d.untilChassis(v)
+			// Not of all: the other one is left on when it is found absent in between.
+			d.until(chassisName+"1", "/xyz/openbmc_project/state/chassis1", chassisName, "CurrentPowerState", "PS."+v)
 		}
 		return len(d.recordsOf(2)) > before
 	}
