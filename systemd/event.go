@@ -80,6 +80,9 @@ type UnitChanged struct {
 	// MissedJobs counts job events of this unit that were dropped because
 	// nobody took the events away.
 	MissedJobs int
+	// JobComes says that there was a job on the unit whose [JobQueued] is still to
+	// come: State may be what it has led to.
+	JobComes bool
 }
 
 // JobQueued announces a job on a watched unit, also one that was there before

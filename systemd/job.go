@@ -228,6 +228,16 @@ func (u *Units) openJobs(w *watch) []*job {
 	return open
 }
 
+// jobComes reports whether a job on w is not announced yet; callers hold mu.
+func (u *Units) jobComes(w *watch) bool {
+	for _, j := range u.jobs {
+		if j.watch == w && !j.announced {
+			return true
+		}
+	}
+	return false
+}
+
 // reconcileJobs compares the unit's job as read with what the signals told:
 // before were the open jobs when the reading was asked for. Callers hold mu.
 func (u *Units) reconcileJobs(w *watch, current uint32, before []*job) {

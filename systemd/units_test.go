@@ -403,3 +403,38 @@ func TestFailedBelow(t *testing.T) {
 	assert.Equal(t, []string{hostStartMin, worker}, u.FailedBelow(within(t), hostStart))
 	assert.Empty(t, u.FailedBelow(within(t), hostStop))
 }
+
+// While a call of ours is not answered, it is not known whose a new job is. A
+// state that is told meanwhile says that the news of a job is to come.
+func TestStateBeforeTheNewsOfItsJob(t *testing.T) {
+	double, u := bed(t)
+	double.SetActive(worker, "active")
+	u.Watch(worker)
+	awaitActive(t, u, worker, "active")
+	double.Script(hostStart, systemdtest.Script{ReplyDelay: patience})
+	ctx, cancel := context.WithCancel(t.Context())
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		_, _ = u.Start(ctx, hostStart, systemd.ModeReplace)
+	}()
+	double.WaitCalls("StartUnit", 1)
+	double.Finish(double.Foreign(worker, "stop"), systemd.ResultDone)
+	queued, down := false, false
+	for !queued || !down {
+		await(t, u, "the stop", func(ev systemd.Event) bool {
+			switch ev := ev.(type) {
+			case systemd.JobQueued:
+				queued = queued || ev.Job.Unit == worker
+			case systemd.UnitChanged:
+				if ev.State.Active == "inactive" {
+					down = true
+					assert.Equal(t, !queued, ev.JobComes)
+				}
+			}
+			return queued || down
+		})
+	}
+	cancel()
+	<-started
+}

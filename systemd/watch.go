@@ -182,7 +182,7 @@ func (u *Units) finishRead(l *link, w *watch, s UnitState, err error, before []*
 		return
 	}
 	w.known, w.state = true, s
-	u.events.put(UnitChanged{State: s})
+	u.events.put(UnitChanged{State: s, JobComes: u.jobComes(w)})
 }
 
 // Read reads any unit now, watched or not. It is no substitute for

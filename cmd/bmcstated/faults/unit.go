@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,9 +12,6 @@ import (
 // jobNews is how long a clean end of a unit waits for the news of the job that
 // ordered it: systemd's two signals come in any order.
 const jobNews = 300 * time.Millisecond
-
-// freshWithin bounds the wait for a reading of a unit after its job.
-const freshWithin = 2 * time.Second
 
 // unitWatch is what the loop knows of one unit. It turns systemd's states and
 // jobs into deaths, and into what an operator did (fault-monitor.md §2.5).
@@ -31,7 +26,10 @@ type unitWatch struct {
 	up        bool   // the instance with this invocation was seen up
 	ours      bool   // our own restart is under way
 	before    string // invocation when that began
-	adopt     bool   // the next invocation is that of our restart
+	adopt     bool   // the next invocation is that of our restart,
+	adoptUp   bool   // which has brought it up
+	cancelled bool   // it is down since others cancelled our restart: only an order of theirs is told
+	coming    bool   // the news of a job is on its way
 	order     order  // the newest job that is not ours
 	operator  bool   // an operator stopped it
 	verdictAt time.Duration
@@ -63,12 +61,25 @@ func (o order) explains(s systemd.UnitState, now time.Duration) bool {
 	case o.job == 0:
 		return false
 	case o.typ == "":
-		return s.Active == "inactive" && (o.open || now-o.ended < unreadFor)
+		// A stop ends after the unit has changed; what did nothing, before.
+		behind := o.done && s.StateChangeMonotonic != 0 && s.StateChangeMonotonic <= o.ended
+		stopped := s.Active == "inactive" || s.Active == "failed" && behind
+		return stopped && (o.open || now-o.ended < unreadFor)
 	case o.typ == "stop":
 		return true
 	default:
-		return !o.done && (o.typ == "restart" || o.typ == "try-restart")
+		return !o.done && o.restarts()
 	}
+}
+
+// ordered reports whether the instance that is there ends by an order.
+func (w *unitWatch) ordered(now time.Duration) bool { return w.up && w.order.explains(w.last, now) }
+
+func (o order) restarts() bool { return o.typ == "restart" || o.typ == "try-restart" }
+
+// noStart are results of a job that should have brought a unit up.
+var noStart = map[string]bool{
+	systemd.ResultFailed: true, systemd.ResultTimeout: true, systemd.ResultDependency: true, systemd.ResultLost: true,
 }
 
 // watchUnits begins to watch. It runs in the loop's goroutine.
@@ -121,6 +132,7 @@ func (l *Loop) unitChanged(w *unitWatch, ev systemd.UnitChanged) {
 	if ev.MissedJobs > 0 && w.order.open { // its end may be among them
 		w.order.open, w.order.ended = false, now
 	}
+	w.coming = ev.JobComes
 	events := w.changed(ev.State, now)
 	select {
 	case w.read <- struct{}{}:
@@ -136,14 +148,17 @@ func (l *Loop) tellUnit(w *unitWatch, events []monitor.Event) {
 }
 
 // queued notes who ordered what. It decides nothing: the job may have ended
-// before the unit did, and that news follows.
+// before the unit did, and that news follows. News of an older job changes
+// nothing: their types are read side by side, and ids rise.
 func (w *unitWatch) queued(j systemd.JobInfo) {
-	if !j.Own {
+	w.coming = false
+	if !j.Own && j.ID > w.order.job {
 		w.order = order{job: j.ID, typ: j.Type, pulled: !j.Foreign(), open: true}
 	}
 }
 
 // ended notes the end of a job. An order that came to nothing explains no death.
+// Nor does a restart whose new instance did not come up: it was to be up.
 func (w *unitWatch) ended(ev systemd.JobEnded, now time.Duration) {
 	if ev.Job.ID != w.order.job {
 		return
@@ -151,7 +166,10 @@ func (w *unitWatch) ended(ev systemd.JobEnded, now time.Duration) {
 	w.order.open, w.order.ended = false, now
 	w.order.done = ev.Result == systemd.ResultDone
 	cancelled := ev.Result == systemd.ResultCanceled && w.last.Active == "failed"
-	if w.up && !w.order.done && (running(w.last) || cancelled) {
+	switch {
+	case w.order.restarts() && noStart[ev.Result] && !w.ours && !running(w.last):
+		w.up, w.order, w.verdictAt = true, order{}, now+jobNews // its last reading may be to come
+	case w.up && !w.order.done && (running(w.last) || cancelled):
 		w.order = order{}
 	}
 }
@@ -167,7 +185,7 @@ func (w *unitWatch) changed(s systemd.UnitState, now time.Duration) []monitor.Ev
 	before, first := w.last, !w.known
 	w.last, w.known = s, true
 	if w.adopt && s.InvocationID != before.InvocationID {
-		w.adopt, w.up = false, true
+		w.adopt, w.up = false, w.up || w.adoptUp
 		before.InvocationID, before.NRestarts = s.InvocationID, s.NRestarts
 	}
 	switch {
@@ -180,17 +198,31 @@ func (w *unitWatch) changed(s systemd.UnitState, now time.Duration) []monitor.Ev
 		return w.found(s)
 	case running(s):
 		return w.running(before, s)
+	}
+	var events []monitor.Event
+	if !w.up && s.InvocationID != "" && s.InvocationID != before.InvocationID { // it came and went unseen
+		if w.up = true; !w.order.explains(s, now) {
+			events = w.cameUp(s)
+		}
+	}
+	switch {
 	case s.Active == "deactivating" || s.Active == "activating":
-		return nil // on its way: its end tells
+		return events // on its way: its end tells
 	case !w.up:
 		return nil
-	case !w.order.explains(s, now) && (s.Active == "inactive" || before.Job != 0):
-		if w.verdictAt == 0 {
-			w.verdictAt = now + jobNews
-		}
-		return nil
 	}
-	return w.verdict(now)
+	return append(events, w.down(before.Job != 0, now)...)
+}
+
+// down takes a reading that shows no instance. What explains that may come later.
+func (w *unitWatch) down(hadJob bool, now time.Duration) []monitor.Event {
+	if w.order.explains(w.last, now) || w.last.Active != "inactive" && !hadJob && !w.coming {
+		return w.verdict(now)
+	}
+	if w.verdictAt == 0 {
+		w.verdictAt = now + jobNews
+	}
+	return nil
 }
 
 // found takes the first reading.
@@ -231,7 +263,7 @@ func (w *unitWatch) cameUp(s systemd.UnitState) []monitor.Event {
 	if w.operator || w.order.job != 0 && !w.order.pulled && w.known {
 		events = append(events, monitor.OperatorOn{})
 	}
-	w.operator, w.up, w.adopt = false, true, false
+	w.operator, w.up, w.adopt, w.cancelled = false, true, false, false
 	w.settled()
 	return append(events, monitor.Started{Invocation: s.InvocationID})
 }
@@ -252,113 +284,33 @@ func (w *unitWatch) verdict(now time.Duration) []monitor.Event {
 		w.verdictAt = 0
 		return nil
 	}
-	w.up, w.verdictAt, w.order = false, 0, order{}
+	if !explained && (w.coming || w.order.open && w.order.typ == "start") {
+		w.verdictAt = now + jobNews // somebody may have stopped it, or is bringing it up
+		return nil
+	}
+	w.up, w.verdictAt = false, 0
+	if !explained || !w.order.open || !w.order.restarts() {
+		w.order = order{} // how a restart goes on is still to come
+	}
+	operator, cancelled := w.operator, w.cancelled
+	w.operator, w.cancelled = explained && !pulled, false
 	switch {
 	case explained && !pulled:
-		w.operator = true
 		return []monitor.Event{monitor.OperatorOff{Reason: "stopped by an operator"}}
 	case explained:
 		return []monitor.Event{monitor.Absent{Reason: "stopped together with another unit"}}
-	default:
-		detail := s.Result
-		if detail == "" || detail == "success" {
-			detail = "the service ended by itself"
-		}
-		return []monitor.Event{monitor.Died{Invocation: s.InvocationID, Detail: detail}}
-	}
-}
-
-// restarted takes the end of our own restart. A death that came while it was
-// still called ours is told now.
-func (w *unitWatch) restarted(units *systemd.Units, ok bool, now time.Duration) []monitor.Event {
-	w.ours = false
-	if s, read := units.State(w.unit); read {
-		w.last, w.known = s, true
-	}
-	w.adopt = ok && w.last.InvocationID == w.before // the new instance was not read yet
-	if w.adopt {
-		w.settled()
+	case cancelled:
 		return nil
 	}
-	w.up = ok || running(w.last) || w.order.explains(w.last, now)
-	return w.verdict(now)
-}
-
-// restartUnit restarts a unit and waits for its job.
-func (l *Loop) restartUnit(ctx context.Context, w *unitWatch, a monitor.Restart) monitor.RestartDone {
-	failed := func(err error) monitor.RestartDone {
-		return monitor.RestartDone{Outcome: monitor.RestartFailed, Reason: err.Error()}
+	died := monitor.Died{Invocation: s.InvocationID, Detail: s.Result}
+	if s.Result == "" || s.Result == "success" {
+		died.Detail = "the service ended by itself"
 	}
-	units := l.opts.Units
-	if a.ResetFailed {
-		if err := units.ResetFailed(ctx, w.unit); err != nil && systemd.ErrorName(err) != systemd.NameNoSuchUnit {
-			return failed(err)
-		}
+	if operator { // it was told of the instance before
+		died.Invocation = ""
+		return []monitor.Event{monitor.OperatorOn{}, died}
 	}
-	before, _ := units.State(w.unit)
-	job, err := units.Restart(ctx, w.unit, systemd.ModeReplace)
-	if err != nil {
-		return failed(err)
-	}
-	var result string
-	select {
-	case result = <-job.Result:
-	case <-ctx.Done():
-		return l.giveUp(ctx, units, job)
-	}
-	s := l.fresh(ctx, w, func(s systemd.UnitState) bool {
-		if result == systemd.ResultDone {
-			return s.InvocationID != before.InvocationID
-		}
-		return s.Active == "failed"
-	})
-	switch {
-	case result == systemd.ResultDone || result == systemd.ResultLost && running(s):
-		done := monitor.RestartDone{Outcome: monitor.RestartOK}
-		if s.InvocationID != before.InvocationID {
-			done.Invocation = s.InvocationID
-		}
-		return done
-	case result == systemd.ResultCanceled:
-		return monitor.RestartDone{Outcome: monitor.RestartCancelled, Reason: "the job was cancelled by somebody else"}
-	case s.Result == "start-limit-hit":
-		return monitor.RestartDone{Outcome: monitor.RestartStartLimit, Reason: s.Result}
-	default:
-		return failed(fmt.Errorf("the job ended with %s, the unit is %s (%s)", result, s.Active, s.Result))
-	}
-}
-
-// fresh returns the unit's state once a reading fits, or the last one when none
-// does in time.
-func (l *Loop) fresh(ctx context.Context, w *unitWatch, fits func(systemd.UnitState) bool) systemd.UnitState {
-	ctx, cancel := context.WithTimeout(ctx, freshWithin)
-	defer cancel()
-	l.opts.Units.Refresh(w.unit)
-	for {
-		s, ok := l.opts.Units.State(w.unit)
-		if ok && fits(s) {
-			return s
-		}
-		select {
-		case <-w.read:
-		case <-ctx.Done():
-			return s
-		}
-	}
-}
-
-// giveUp withdraws a job that nobody waits for any more. The daemon's own end
-// leaves it alone.
-func (l *Loop) giveUp(ctx context.Context, units *systemd.Units, job systemd.Job) monitor.RestartDone {
-	if l.ctx.Err() == nil {
-		if err := units.Cancel(l.ctx, job.ID); err != nil {
-			l.opts.Log.Warn("a restart that nobody wants any more goes on", "unit", job.Unit, "err", err)
-		}
-	}
-	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
-		return monitor.RestartDone{Outcome: monitor.RestartCancelled, Reason: "an operator wants it off"}
-	}
-	return monitor.RestartDone{Outcome: monitor.RestartFailed, Reason: "the restart did not end in time"}
+	return []monitor.Event{died}
 }
 
 // probeUnit answers with what the watch last saw of a resource's unit. Deaths come

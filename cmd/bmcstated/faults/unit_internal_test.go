@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/bmcstate/bmcstate/systemd"
 )
 
@@ -35,9 +36,11 @@ func job(id uint32) news {
 	}
 }
 
-func queued(typ string) news {
+func queued(typ string) news { return queuedAs(7, typ) }
+
+func queuedAs(id uint32, typ string) news {
 	return func(w *unitWatch, now time.Duration) []string {
-		w.queued(systemd.JobInfo{ID: 7, Type: typ})
+		w.queued(systemd.JobInfo{ID: id, Type: typ})
 		return nil
 	}
 }
@@ -53,6 +56,34 @@ func ended(result string) news {
 	return func(w *unitWatch, now time.Duration) []string {
 		w.ended(systemd.JobEnded{Job: systemd.JobInfo{ID: 7}, Result: result}, now)
 		return nil
+	}
+}
+
+// changed is a reading of a unit that has changed then.
+func changed(active, invocation string, at time.Duration) news {
+	return func(w *unitWatch, now time.Duration) []string {
+		return names(w.changed(systemd.UnitState{Load: "loaded", Active: active, InvocationID: invocation, StateChangeMonotonic: at}, now))
+	}
+}
+
+// coming says that there is a job whose news is still to come.
+func coming(w *unitWatch, _ time.Duration) []string {
+	w.coming = true
+	return nil
+}
+
+// begun is our own restart.
+func begun(w *unitWatch, _ time.Duration) []string {
+	w.ours, w.before = true, w.last.InvocationID
+	w.verdictAt = 0
+	return nil
+}
+
+// over is its end, with success or not, and what is known of the unit then.
+func over(outcome monitor.RestartOutcome, active, invocation string) news {
+	return func(w *unitWatch, now time.Duration) []string {
+		s := systemd.UnitState{Load: "loaded", Active: active, InvocationID: invocation}
+		return names(w.restarted(s, true, outcome, now))
 	}
 }
 
@@ -90,6 +121,34 @@ func TestUnitWatch(t *testing.T) {
 		"stopped again before it was seen":       {[]any{queued("stop"), reads("active", "b"), ended("done"), reads("inactive", "b")}, "OperatorOff"},
 		"stopped with another unit of ours":      {[]any{pulled("stop"), reads("inactive", "a")}, "Absent"},
 		"pulled in by another one, then a death": {[]any{pulled("start"), ended("done"), reads("failed", "a")}, "Died"},
+
+		"its news late, ended with an error":      {[]any{news(coming), reads("failed", "a"), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
+		"its news later than it is waited for":    {[]any{news(coming), reads("inactive", "a"), later(time.Second), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
+		"ended with an error, not read":           {[]any{queued(""), ended("done"), changed("failed", "a", time.Hour), later(time.Second)}, "OperatorOff"},
+		"a death behind what was not read":        {[]any{queued(""), ended("done"), changed("failed", "a", time.Hour+1)}, "Died"},
+		"a start in its place":                    {[]any{queued("stop"), reads("deactivating", "a"), ended("canceled"), queuedAs(8, "start"), reads("inactive", "a"), later(time.Second), reads("active", "b")}, "Started"},
+		"a start that fails":                      {[]any{queued("stop"), reads("inactive", "a"), ended("done"), queued("start"), reads("activating", "b"), reads("failed", "b"), ended("failed"), later(time.Second)}, "Died"},
+		"and is seen at its end":                  {[]any{queued("stop"), reads("inactive", "a"), ended("done"), queued("start"), reads("failed", "b"), ended("failed"), later(time.Second)}, "Died"},
+		"a stop of what was never seen":           {[]any{queued("stop"), reads("inactive", "a"), ended("done"), queuedAs(8, "start"), queuedAs(9, "stop"), reads("inactive", "b"), later(time.Second)}, "OperatorOff"},
+		"a restart that fails":                    {[]any{queued("restart"), reads("inactive", "a"), reads("activating", "b"), ended("failed"), reads("failed", "b")}, "Died"},
+		"its end late":                            {[]any{queued("restart"), reads("inactive", "a"), reads("activating", "b"), reads("failed", "b"), ended("failed"), later(time.Second)}, "Died"},
+		"its end late, the start not seen":        {[]any{queued("restart"), reads("inactive", "a"), reads("failed", "b"), ended("failed"), later(time.Second)}, "Died"},
+		"its end early, the start not seen":       {[]any{queued("restart"), reads("inactive", "a"), ended("failed"), reads("failed", "b"), later(time.Second)}, "Died"},
+		"nothing seen before its end":             {[]any{queued("restart"), ended("failed"), reads("failed", "b"), later(time.Second)}, "Died"},
+		"for what it depends on":                  {[]any{queued("restart"), reads("inactive", "a"), ended("dependency"), later(time.Second)}, "Died"},
+		"a restart that is cancelled":             {[]any{queued("restart"), reads("inactive", "a"), ended("canceled"), later(time.Second)}, "OperatorOff"},
+		"a stop in its place, the news crossed":   {[]any{queuedAs(8, "stop"), queued("restart"), ended("canceled"), reads("inactive", "a"), later(time.Second)}, "OperatorOff"},
+		"ours in the place of a stop, a death":    {[]any{news(begun), queued("stop"), reads("deactivating", "a"), ended("canceled"), over(monitor.RestartOK, "active", "b"), reads("failed", "b")}, "Died"},
+		"ours, a stop behind it":                  {[]any{news(begun), queued("stop"), ended("done"), over(monitor.RestartOK, "active", "a"), reads("inactive", "b"), later(time.Second)}, "OperatorOff"},
+		"and its instance read in time":           {[]any{news(begun), queued("stop"), ended("done"), over(monitor.RestartOK, "active", "b"), reads("inactive", "b"), later(time.Second)}, "OperatorOff"},
+		"ours, the news of a stop behind it late": {[]any{news(begun), over(monitor.RestartOK, "inactive", "b"), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
+		"that ended with an error":                {[]any{news(begun), over(monitor.RestartOK, "failed", "b"), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
+		"ours, a restart behind it":               {[]any{news(begun), over(monitor.RestartOK, "inactive", "b"), queued("restart"), reads("active", "c"), ended("done"), later(time.Second)}, "Started"},
+		"ours, a death behind it":                 {[]any{news(begun), over(monitor.RestartOK, "failed", "b"), later(time.Second)}, "Died"},
+		"ours cancelled by a stop":                {[]any{news(begun), over(monitor.RestartCancelled, "inactive", "a"), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
+		"that ends with an error":                 {[]any{news(begun), over(monitor.RestartCancelled, "failed", "a"), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
+		"ours cancelled, by nothing that is told": {[]any{news(begun), over(monitor.RestartCancelled, "inactive", "a"), later(time.Second)}, "Started"},
+		"ours has failed, and is counted":         {[]any{news(begun), over(monitor.RestartFailed, "failed", "a"), reads("failed", "b"), later(time.Second)}, "Started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, now := &unitWatch{unit: "x.service"}, time.Hour
