@@ -128,6 +128,7 @@ type eventQueue struct {
 
 	mu     sync.Mutex
 	queue  []Event
+	hand   Event          // the one that is being handed out
 	missed map[string]int // dropped job events by unit
 }
 
@@ -219,12 +220,32 @@ func (q *eventQueue) remove(i int) { q.queue = append(q.queue[:i], q.queue[i+1:]
 func (q *eventQueue) take() (Event, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.hand = nil
 	if len(q.queue) == 0 {
 		return nil, false
 	}
 	e := q.queue[0]
 	q.queue = append(q.queue[:0], q.queue[1:]...)
+	q.hand = e
 	return e, true
+}
+
+// holds reports whether an event of a unit waits to be taken.
+func (q *eventQueue) holds(unit string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.queue {
+		if isOf(e, unit) {
+			return true
+		}
+	}
+	return isOf(q.hand, unit)
+}
+
+func isOf(e Event, unit string) bool {
+	c, ok := e.(UnitChanged)
+	name, job := jobUnit(e)
+	return ok && c.State.Name == unit || job && name == unit
 }
 
 // pump hands the events out until stop; it closes the channel.

@@ -176,6 +176,19 @@ func (u *Units) State(unit string) (UnitState, bool) {
 	return w.state, true
 }
 
+// Owes reports whether more than is told is known of a unit: an event waits to be
+// taken, or a job to be announced.
+func (u *Units) Owes(unit string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, j := range u.jobs {
+		if j.watch != nil && j.watch.name == unit && !j.announced {
+			return true
+		}
+	}
+	return u.events.holds(unit)
+}
+
 // Refresh has the units (all watched ones if none is named) read again. What
 // differs comes as [UnitChanged].
 func (u *Units) Refresh(units ...string) {

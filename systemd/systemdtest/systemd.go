@@ -81,6 +81,8 @@ type Systemd struct {
 	clients map[string]bool // subscribed
 	refuse  map[string]string
 	late    []*time.Timer // replies to come
+	holding bool          // what asks for a job waits in held
+	held    []*request
 }
 
 type job struct {
@@ -177,6 +179,20 @@ func (s *Systemd) Hang(hang bool) {
 	s.hung = hang
 	s.unhung.Broadcast()
 	s.mu.Unlock()
+}
+
+// HoldJobs leaves those who ask for a job's properties waiting, or answers them.
+func (s *Systemd) HoldJobs(hold bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holding = hold
+	if hold {
+		return
+	}
+	for _, c := range s.held {
+		s.properties(c)
+	}
+	s.held = nil
 }
 
 // DropSubscriptions forgets who subscribed, without a word.

@@ -131,6 +131,10 @@ func (s *Systemd) signal(path, iface, member string, body ...any) {
 }
 
 func (s *Systemd) properties(c *request) {
+	if s.holding && strings.HasPrefix(c.path, managerPath+"/job/") {
+		s.held = append(s.held, c)
+		return
+	}
 	iface := c.str(0)
 	props := s.propertiesOf(c.path, iface)
 	if props == nil {

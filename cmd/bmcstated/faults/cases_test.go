@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,7 @@ func TestCase32RestartFailsAndEscalationIsRefused(t *testing.T) {
 		c := &o.Resources[0].Config
 		c.Escalation, c.Target, c.Mode = monitor.EscalateUnit, "rescue.target", monitor.ModeSoft
 	})
-	l.Change(webserver, func(c *monitor.Config) { c.ThoroughProbe = time.Hour }, func(string) {})
-	probes := func() uint64 { return inspect(l, (*monitor.Resource).Counters).Probes }
-	before := probes()
-	require.Eventually(t, func() bool { return probes() > before }, patience, time.Millisecond, "the last one that was due")
+	probeNoMore(l)
 	double.Script("rescue.target", systemdtest.Script{Refuse: "org.freedesktop.systemd1.UnitMasked"})
 	double.Script(webserver, systemdtest.Script{Result: "failed"})
 	kill(double)
@@ -40,26 +38,31 @@ func TestCase32RestartFailsAndEscalationIsRefused(t *testing.T) {
 // Case 33: a unit that dies while it is probed, where the probe fails, too, has
 // failed once.
 func TestCase33DeathDuringAProbe(t *testing.T) {
-	probing, answer := make(chan struct{}, 10), make(chan int, 10)
-	answer <- 0
+	var dying atomic.Bool
+	probing, answer := make(chan struct{}, 10), make(chan int)
 	double, l, sc := bed(t, func(o *faults.Options) {
-		o.Resources[0].Probe = faults.ProbeFunc(func(ctx context.Context, _ bool) faults.Result {
+		o.Resources[0].Probe = faults.ProbeFunc(func(context.Context, bool) faults.Result {
+			if !dying.Load() {
+				return faults.Result{}
+			}
 			probing <- struct{}{}
 			select {
 			case s := <-answer:
 				return faults.Result{Status: s}
-			case <-ctx.Done():
-				return faults.Result{Status: 100}
+			case <-t.Context().Done():
+				return faults.Result{}
 			}
 		})
 	})
-	<-probing // the one that was good
+	dying.Store(true)
 	<-probing
 	kill(double)
-	double.WaitCalls("RestartUnit", 1)
 	sc.await(t, webserver, "restarted", func(v monitor.View) bool { return v.LastDecision == "RESTARTED" })
+	dying.Store(false)
 	answer <- 100
-	answer <- 0
+	sc.await(t, webserver, "OK after the restart", func(v monitor.View) bool {
+		return v.Status == monitor.StatusOK && v.RestartsInInterval == 1
+	})
 	c := inspect(l, (*monitor.Resource).Counters)
 	assert.EqualValues(t, 1, c.Failures[monitor.CauseDeath]+c.Failures[monitor.CauseProbe])
 	assert.Len(t, double.Calls("RestartUnit"), 1)

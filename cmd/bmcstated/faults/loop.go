@@ -245,8 +245,12 @@ func (l *Loop) idle() time.Duration {
 func (l *Loop) tick() {
 	l.carryOut(l.mon.Tick(l.opts.Now()))
 	for _, w := range l.watches {
-		if w.verdictAt != 0 && l.opts.Now().Boot >= w.verdictAt {
-			l.tellUnit(w, w.verdict(l.opts.Now().Boot))
+		switch now := l.opts.Now().Boot; {
+		case w.verdictAt == 0 || now < w.verdictAt:
+		case l.opts.Units.Owes(w.unit):
+			w.verdictAt = now + jobNews // what explains the end may be among it
+		default:
+			l.tellUnit(w, w.verdict(now))
 		}
 	}
 }

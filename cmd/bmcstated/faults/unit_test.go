@@ -2,6 +2,8 @@ package faults_test
 
 import (
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bmcstate/bmcstate/cmd/bmcstated/faults"
+	"github.com/bmcstate/bmcstate/state"
 	"github.com/bmcstate/bmcstate/state/monitor"
 	"github.com/bmcstate/bmcstate/systemd"
 	"github.com/bmcstate/bmcstate/systemd/systemdtest"
@@ -34,6 +37,13 @@ func bed(t *testing.T, change func(*faults.Options)) (*systemdtest.Systemd, *fau
 	l, sc, _ := start(t, o) // its Cleanup runs before the units close
 	sc.awaitStatus(t, webserver, monitor.StatusOK)
 	return double, l, sc
+}
+
+// probeNoMore returns when no probe is due within an hour, but after a restart.
+func probeNoMore(l *faults.Loop) {
+	l.Change(webserver, func(c *monitor.Config) { c.ThoroughProbe = time.Hour }, func(string) {})
+	l.Tell(webserver, monitor.ProbeNow{}, nil) // the next one is due an hour after this
+	inspect(l, (*monitor.Resource).View)       // which was answered before
 }
 
 // kill ends the service as SIGKILL does.
@@ -157,9 +167,40 @@ func TestCase35TwoDeaths(t *testing.T) {
 	assert.EqualValues(t, 2, inspect(l, (*monitor.Resource).Counters).RestartsByOthers)
 }
 
+// Who ordered an end is waited for as long as systemd's news of it are on their
+// way: on a busy machine they come late.
+func TestLateNewsOfAStop(t *testing.T) {
+	var ahead atomic.Int64 // of the clock
+	double, l, _ := bed(t, func(o *faults.Options) {
+		o.Now = func() state.Instant {
+			at := now()
+			at.Boot += time.Duration(ahead.Load())
+			return at
+		}
+	})
+	double.HoldJobs(true)
+	double.Finish(double.Foreign(webserver, "stop"), "done")
+	require.Eventually(t, func() bool {
+		return strings.Contains(inspect(l, (*monitor.Resource).View).Message, "why the unit ended is not known yet")
+	}, patience, time.Millisecond)
+	probes := inspect(l, (*monitor.Resource).Counters).Probes
+	ahead.Store(int64(10 * time.Second))
+	require.Eventually(t, func() bool { // the loop has looked at the clock
+		return inspect(l, (*monitor.Resource).Counters).Probes > probes
+	}, patience, time.Millisecond)
+	assert.Zero(t, inspect(l, (*monitor.Resource).Counters).Failures[monitor.CauseDeath])
+	double.HoldJobs(false)
+	require.Eventually(t, func() bool {
+		return inspect(l, (*monitor.Resource).View).Status == monitor.StatusOffline
+	}, patience, time.Millisecond)
+	assert.Zero(t, inspect(l, (*monitor.Resource).Counters).Failures[monitor.CauseDeath])
+	assert.Empty(t, double.Calls("RestartUnit"))
+}
+
 // Case 55: the start limit is cleared and the restart tried once more.
 func TestCase55StartLimit(t *testing.T) {
 	double, l, sc := bed(t, func(o *faults.Options) { o.Resources[0].Config.Mode = monitor.ModeRestartOnly })
+	probeNoMore(l)
 	double.Script(webserver, systemdtest.Script{Result: "failed"})
 	double.Change(webserver, func(u *systemdtest.Unit) { u.Active, u.Result = "failed", "start-limit-hit" })
 	double.WaitCalls("ResetFailedUnit", 1)
