@@ -502,6 +502,34 @@ func TestUnknownPowerStateWaitsThenFails(t *testing.T) {
 	require.Empty(t, r.pulses)
 }
 
+// A request that has waited for its turn still gets the time to wait for a power
+// state that goes missing when its turn comes.
+func TestPowerThatGoesMissingIsWaitedForAnew(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		r := runningHost(t)
+		r.plant.guest = 45 * time.Second
+		off := r.write(state.HostOff)
+		r.pass(time.Second)
+		on := r.write(state.HostOn)
+		for r.status(off.answer.Seq) == state.Running {
+			r.pass(10 * time.Millisecond)
+		}
+		require.Equal(t, state.Success, r.status(off.answer.Seq))
+		r.blind = errors.New("gpio: read PowerOk: stuck")
+		r.pass(29 * time.Second)
+		require.Equal(t, state.Pending, r.status(on.answer.Seq))
+		if back {
+			r.blind = nil
+			r.pass(time.Minute)
+			require.Equal(t, state.Success, r.status(on.answer.Seq), r.reason(on.answer.Seq))
+			continue
+		}
+		r.pass(2 * time.Second)
+		require.Equal(t, state.Failed, r.status(on.answer.Seq))
+		require.Contains(t, r.reason(on.answer.Seq), "stuck")
+	}
+}
+
 func TestContradictingInputsAreJudgedAgain(t *testing.T) {
 	r := newRig(t)
 	r.pass(time.Second)

@@ -24,7 +24,7 @@ type domain struct {
 	inFlight uint64 // probe that has not answered, 0 = none
 	again    bool   // something moved since it was sent
 	lastRead time.Duration
-	risen    time.Duration // when the daemon started, if it has a journal: it knew nothing before
+	lostAt   time.Duration // when the power state was last lost; a start with a journal knows none
 	sentRead time.Duration
 	asked    bool        // a reading was asked for since start
 	post     state.Level // POST complete as last handled
@@ -224,7 +224,7 @@ func (d *domain) journalStatus(seq uint64) {
 func (d *domain) nextDeadline() time.Duration {
 	next := time.Duration(math.MaxInt64)
 	if d.cfg.Driven {
-		next = d.sentRead + d.core.cfg.Times.Poll
+		next = d.pollAt()
 	}
 	at := func(t time.Duration) {
 		if t != 0 {

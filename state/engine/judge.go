@@ -65,7 +65,7 @@ func (d *domain) judgeHead() bool {
 }
 
 // tooLongUnknown ends a request that has waited knownTimeout for the power
-// state (DESIGN.md P7).
+// state (DESIGN.md P7), not for its turn: one reading that fails ends nothing.
 func (d *domain) tooLongUnknown(head state.Request) bool {
 	if !d.cfg.Driven {
 		d.finish(head.Seq, state.Failed, "nothing is driven: this daemon has no lines and no targets configured")
@@ -79,7 +79,7 @@ func (d *domain) tooLongUnknown(head state.Request) bool {
 }
 
 func (d *domain) knownDeadline(head state.Request) time.Duration {
-	return max(head.Accepted.Boot, d.risen) + d.core.cfg.Times.Known
+	return max(head.Accepted.Boot, d.lostAt) + d.core.cfg.Times.Known
 }
 
 func (d *domain) readText() string {

@@ -23,11 +23,20 @@ func (d *domain) poll() {
 	if !d.cfg.Driven {
 		return
 	}
-	old := d.boot() >= d.sentRead+d.core.cfg.Times.Poll
+	old := d.boot() >= d.pollAt()
 	if d.core.probes == 0 || !d.asked || old || d.again && d.inFlight == 0 {
 		d.asked = true
 		d.probe(0)
 	}
+}
+
+// pollAt is when a reading is old. What could not be read is tried again much
+// sooner: a request may be waiting for it.
+func (d *domain) pollAt() time.Duration {
+	if _, known := d.powered(); !known {
+		return d.sentRead + d.core.cfg.Times.Poll/10
+	}
+	return d.sentRead + d.core.cfg.Times.Poll
 }
 
 // phase is where the host is in the power sequence.
@@ -227,6 +236,9 @@ func (d *domain) seen(ev seen) {
 	on, known := d.powered()
 	if known && (!knownBefore || on != before) {
 		d.powerMoved(on)
+	}
+	if !known && knownBefore {
+		d.lostAt = d.boot()
 	}
 	if moved {
 		d.clearHints()

@@ -24,7 +24,7 @@ func (c *Core) Recover(now state.Instant, p *history.Picture, bootID string) []e
 	c.now = now
 	var problems []error
 	for _, d := range c.domains {
-		d.risen = now.Boot
+		d.lostAt = now.Boot
 		if text, ok := p.Note(d.cfg.ID, savedNote); ok {
 			if err := d.values.restore(text); err != nil {
 				problems = append(problems, d.setAside(text, err, bootID, p))
