@@ -100,10 +100,10 @@ func (w *unitWorld) attach(post func(engine.Event)) {
 func (w *unitWorld) close() error {
 	w.end()
 	w.units.Close()
-	w.background.Wait()
 	if w.ended != nil {
-		<-w.ended
+		<-w.ended // it may leave something behind
 	}
+	w.background.Wait()
 	return nil
 }
 
@@ -127,7 +127,24 @@ func (w *unitWorld) take(ev systemd.Event, post func(engine.Event)) {
 			f.Ended, f.Result = true, ev.Result
 			post(f)
 		}
+		w.crashUnread(ev, post)
 	}
+}
+
+// crashUnread looks at a crash target whose job was over before its type could be
+// read, as that of a target which needs nothing always is: it was a start if the
+// target is active now.
+func (w *unitWorld) crashUnread(ev systemd.JobEnded, post func(engine.Event)) {
+	d := w.owner[ev.Job.Unit]
+	fact, _, _ := systemd.FactOf(ev.Job.Unit)
+	if d == nil || fact.Role != systemd.RoleHostCrash || ev.Job.Type != "" || ev.Result != systemd.ResultDone {
+		return
+	}
+	w.background.Go(func() {
+		if s, err := w.units.Read(w.ctx, ev.Job.Unit); err == nil && s.Active == "active" {
+			post(engine.HostCrashed{Domain: d.id})
+		}
+	})
 }
 
 func (w *unitWorld) changed(ev systemd.UnitChanged, post func(engine.Event)) {

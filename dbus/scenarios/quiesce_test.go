@@ -102,6 +102,16 @@ func TestTargetsS52Crash(t *testing.T) {
 	d.sd.SetActive(hostDiagnostic, "active")
 	d.untilHost("DiagnosticMode")
 
+	// The stock target needs nothing: its job is over before anybody can ask for
+	// its type. The end of a stop looks the same.
+	quick, _ := policied(t)
+	quick.sd.ForeignStart(hostCrash)
+	quick.untilNumber(attemptsIface, "AttemptsLeft", 2)
+	quick.sd.Finish(quick.sd.Foreign(hostCrash, "stop"), "done")
+	quick.sd.SetActive(hostDiagnostic, "active")
+	quick.untilHost("DiagnosticMode")
+	assert.Equal(t, uint32(2), quick.attempts())
+
 	off := bootTargets(t, quiesceConfig)
 	off.sd.Foreign(hostCrash, "start")
 	off.sd.SetActive(hostDiagnostic, "active") // told behind it

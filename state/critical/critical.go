@@ -170,8 +170,10 @@ func (m *Monitor) Seen(unit, active, invocation string) []Action {
 	f, known := m.failed[unit]
 	switch {
 	case m.kinds[unit] == 0:
-	case active == "active" && known && f.invocation != "" && f.invocation != invocation:
-		delete(m.failed, unit) // it came back: the next failure is another one
+	case active == "active" && known && f.invocation != invocation:
+		// It came back: the next failure is another one. One that was told by its
+		// job alone was over before the unit could be seen failed.
+		delete(m.failed, unit)
 	case active == "failed" && known && (f.invocation == "" || f.invocation == invocation):
 		f.invocation = invocation
 		m.failed[unit] = f

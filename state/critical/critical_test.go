@@ -93,6 +93,17 @@ func TestServices(t *testing.T) {
 	assert.Empty(t, m.Seen("other.service", "failed", "1"))
 }
 
+// A start that failed and was repeated at once, so that the unit was never seen
+// failed, explains no later failure.
+func TestFailureBehindARepeatedStart(t *testing.T) {
+	m := newMonitor(t)
+	const unit = "bmcweb.service"
+	assert.Equal(t, quiesce(unit), m.JobEnded(unit, "start", "failed"))
+	assert.Empty(t, m.Seen(unit, "activating", "2"), "systemd's own restart")
+	assert.Empty(t, m.Seen(unit, "active", "2"))
+	assert.Equal(t, quiesce(unit), m.Seen(unit, "failed", "2"))
+}
+
 // A service that failed while nobody looked, or without a job, has failed.
 func TestServiceFoundFailed(t *testing.T) {
 	m := newMonitor(t)
