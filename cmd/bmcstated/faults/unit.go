@@ -31,6 +31,7 @@ type unitWatch struct {
 	cancelled bool   // it is down since others cancelled our restart: only an order of theirs is told
 	coming    bool   // the news of a job is on its way
 	order     order  // the newest job that is not ours
+	newest    uint32 // its number, also when it is forgotten
 	operator  bool   // an operator stopped it
 	verdictAt time.Duration
 	read      chan struct{} // has a token after each reading
@@ -106,6 +107,7 @@ func (l *Loop) unitEvent(ev systemd.Event) {
 			return // every unit is read again
 		}
 		for _, w := range l.watches {
+			w.newest = 0 // another systemd may count anew
 			l.step(w.name, monitor.LostSight{Reason: fmt.Sprintf("systemd does not answer: %v", ev.Err)})
 		}
 	case systemd.UnitChanged:
@@ -152,7 +154,8 @@ func (l *Loop) tellUnit(w *unitWatch, events []monitor.Event) {
 // nothing: their types are read side by side, and ids rise.
 func (w *unitWatch) queued(j systemd.JobInfo) {
 	w.coming = false
-	if !j.Own && j.ID > w.order.job {
+	if !j.Own && j.ID > w.newest {
+		w.newest = j.ID
 		w.order = order{job: j.ID, typ: j.Type, pulled: !j.Foreign(), open: true}
 	}
 }

@@ -45,6 +45,14 @@ func queuedAs(id uint32, typ string) news {
 	}
 }
 
+// started is all the news of a start that was ordered after what [queued] tells.
+func started(w *unitWatch, now time.Duration) []string {
+	j := systemd.JobInfo{ID: 8, Type: "start"}
+	w.queued(j)
+	w.ended(systemd.JobEnded{Job: j, Result: "done"}, now)
+	return nil
+}
+
 func pulled(typ string) news {
 	return func(w *unitWatch, now time.Duration) []string {
 		w.queued(systemd.JobInfo{ID: 7, Type: typ, Parent: 3})
@@ -120,6 +128,7 @@ func TestUnitWatch(t *testing.T) {
 		"after an older reading":                 {[]any{queued("restart"), ended("done"), up, reads("active", "b"), reads("failed", "b")}, "Died"},
 		"stopped again before it was seen":       {[]any{queued("stop"), reads("active", "b"), ended("done"), reads("inactive", "b")}, "OperatorOff"},
 		"stopped with another unit of ours":      {[]any{pulled("stop"), reads("inactive", "a")}, "Absent"},
+		"news of a stop after those of a start":  {[]any{reads("inactive", "a"), news(started), reads("active", "b"), queued("stop"), ended("done"), reads("failed", "b"), later(time.Second)}, "Died"},
 		"pulled in by another one, then a death": {[]any{pulled("start"), ended("done"), reads("failed", "a")}, "Died"},
 
 		"its news late, ended with an error":      {[]any{news(coming), reads("failed", "a"), queued("stop"), ended("done"), later(time.Second)}, "OperatorOff"},
