@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -150,9 +149,8 @@ func TestFaultMonitorKeepsAnOffOverARestart(t *testing.T) {
 	require.NoError(t, d.cset("Off"))
 	d.untilChassis("Off")
 	d.untilFault("host0", "OFFLINE")
-	d.idle()
-	require.NoError(t, d.cmd.Process.Signal(syscall.SIGKILL))
-	d.waitExit()
+	d.settle()
+	d.kill()
 	d.start()
 	d.untilFault("host0", "OFFLINE")
 	d.stimulate(gpio.Stimulus{Do: gpio.DoWake})
@@ -176,10 +174,9 @@ func TestFaultMonitorHistorySurvives(t *testing.T) {
 	require.NoError(t, d.set(faultName, faultPath("host0"), faultName, "RetryCount", int32(7)))
 	assert.Equal(t, uint32(1), d.fault("host0", "RestartsInInterval"))
 	assert.Equal(t, int32(7), d.fault("host0", "RetryCount"))
-	d.idle()
+	d.settle()
 
-	require.NoError(t, d.cmd.Process.Signal(syscall.SIGKILL))
-	d.waitExit()
+	d.kill()
 	d.start()
 	d.untilFault("host0", "OK")
 	assert.Equal(t, uint32(1), d.fault("host0", "RestartsInInterval"))

@@ -180,7 +180,7 @@ func TestLineTargetsMarkers(t *testing.T) {
 	d.started(1)
 	d.on()
 	d.untilChassis("On")
-	d.idle()
+	d.settle()
 	d.kill()
 	require.NoError(t, os.RemoveAll(filepath.Join(d.runDir, "openbmc"))) // whatever the first boot left
 	d.sd.Leave()

@@ -198,6 +198,7 @@ func TestMarkersOfABootUnderPower(t *testing.T) {
 
 	// Anybody's go when it is certain that power is off.
 	firmware.SetMust(firmwareIface, "CurrentFirmwareCondition", firmwareIface+".FirmwareCondition.Off")
+	d.settle()
 	d.kill()
 	for _, n := range both {
 		require.NoError(t, os.WriteFile(filepath.Join(d.runDir, "openbmc", n), nil, 0o600))

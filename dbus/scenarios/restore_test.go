@@ -26,6 +26,16 @@ const (
 
 const quickRestore = `{"settings": %q, "restoreSettle": "300ms", "settingsWait": "0s", "simulate": {"timings": {"guestShutdown": "100ms"}}}`
 
+// settle waits until nothing runs and all that has happened is in the journal: it
+// is written in order, and a setting is answered when it is on the disk. What has
+// ended just before a kill may otherwise be taken up again after it.
+func (d *daemon) settle() {
+	d.t.Helper()
+	d.idle()
+	attempts, _ := d.get(hostName, hostPath, attemptsIface, "RetryAttempts").(uint32)
+	require.NoError(d.t, d.set(hostName, hostPath, attemptsIface, "RetryAttempts", attempts+1))
+}
+
 // kill ends the daemon as power loss does.
 func (d *daemon) kill() {
 	require.NoError(d.t, d.cmd.Process.Signal(syscall.SIGKILL))
