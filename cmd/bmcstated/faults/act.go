@@ -80,7 +80,7 @@ func (l *Loop) startProbe(a monitor.StartProbe) {
 		elapsed := l.opts.Now().Boot - began
 		l.post(func() {
 			delete(l.probes, key)
-			if w := l.watches[r.Unit]; w != nil && res.Status > 0 && (w.verdictAt != 0 || w.ordered(l.opts.Now().Boot)) {
+			if w := l.watches[r.Unit]; w != nil && res.Status > 0 && w.ordered(l.opts.Now().Boot) {
 				res = Result{monitor.ProbeMonitorError, "the unit may be stopped or restarted by others: " + res.Detail}
 			}
 			l.step(a.Resource, monitor.ProbeResult{Tag: a.Tag, Status: res.Status, Elapsed: elapsed, Detail: res.Detail})
@@ -103,12 +103,11 @@ func (l *Loop) restart(a monitor.Restart) {
 			return
 		}
 		w := l.watches[r.Unit]
-		if w.ordered(l.opts.Now().Boot) { // ours would take its place
+		if w.ordered(l.opts.Now().Boot) { // ours would take the order's place
 			l.answer(a.Resource, monitor.RestartDone{Generation: a.Generation, Outcome: monitor.RestartCancelled})
 			return
 		}
 		w.ours, w.before = true, w.last.InvocationID
-		w.verdictAt = 0 // what wants the restart has counted that end
 		do = func(ctx context.Context, a monitor.Restart) monitor.RestartDone { return l.restartUnit(ctx, w, a) }
 	}
 	limited, stop := l.until(a.Deadline)

@@ -143,3 +143,22 @@ func TestRestartDueDuringAStop(t *testing.T) {
 	s.reads("inactive", "a")
 	assert.Equal(t, "OFFLINE", s.status())
 }
+
+// Nor does one that is due while the news of the stop is on its way.
+func TestRestartDueBeforeTheNewsOfAStop(t *testing.T) {
+	s := newStill(t, monitor.Backoff{Min: time.Second, Factor: 2, Max: time.Minute})
+	s.ill = true
+	s.probe()
+	s.boot += time.Second - time.Millisecond
+	s.reads("inactive", "a")
+	s.boot += 2 * time.Millisecond
+	s.tick()
+	s.settle()
+	assert.Empty(t, s.restarts)
+	s.queued("stop")
+	s.ended("done")
+	s.boot += time.Second
+	s.tick()
+	assert.Equal(t, "OFFLINE", s.status())
+	assert.Empty(t, s.restarts)
+}

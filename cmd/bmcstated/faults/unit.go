@@ -73,8 +73,10 @@ func (o order) explains(s systemd.UnitState, now time.Duration) bool {
 	}
 }
 
-// ordered reports whether the instance that is there ends by an order.
-func (w *unitWatch) ordered(now time.Duration) bool { return w.up && w.order.explains(w.last, now) }
+// ordered reports whether the instance that was up ends by an order, or may have.
+func (w *unitWatch) ordered(now time.Duration) bool {
+	return w.verdictAt != 0 || w.up && w.order.explains(w.last, now)
+}
 
 func (o order) restarts() bool { return o.typ == "restart" || o.typ == "try-restart" }
 
