@@ -179,13 +179,13 @@ func TestTransitions(t *testing.T) {
 }
 
 func TestWaitEnds(t *testing.T) {
-	m := startMachine(t, `{"simulate": {"timings": {"powerOKWatchdog": "4s"}, "faults": {"neverPowerGood": true}}}`)
-	assert.Contains(t, m.expect(exitTimeout, "on", "--wait", "--timeout", "2s", "--request-id", "a"), "the request goes on")
+	m := startMachine(t, `{"simulate": {"timings": {"powerOKWatchdog": "10s"}, "faults": {"neverPowerGood": true}}}`)
+	assert.Contains(t, m.expect(exitTimeout, "on", "--wait", "--timeout", "5s", "--request-id", "a"), "the request goes on")
 	assert.Contains(t, m.expect(exitFailed, "on", "--wait", "--request-id", "a"), "on: Failed")
 }
 
 func TestWaitOutlivesTheDaemon(t *testing.T) {
-	m := startMachine(t, `{"simulate": {"timings": {"powerGoodDelay": "3s", "powerOKWatchdog": "30s"}}}`)
+	m := startMachine(t, `{"simulate": {"timings": {"powerGoodDelay": "3s", "overrideHold": "10s", "powerOKWatchdog": "60s"}}}`)
 	m.expect(exitOK, "on", "--request-id", "a")
 	lines := make(lineWriter, 100)
 	ended := make(chan int, 1)
