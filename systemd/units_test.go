@@ -127,7 +127,7 @@ func TestStartDeliversTheResult(t *testing.T) {
 	}{
 		{systemdtest.Script{}, systemd.ResultDone},
 		{systemdtest.Script{EndBeforeReply: true}, systemd.ResultDone},
-		{systemdtest.Script{EndBeforeReply: true, ReplyDelay: 50 * time.Millisecond}, systemd.ResultDone},
+		{systemdtest.Script{EndBeforeReply: true, ReplyDelay: 5 * time.Millisecond}, systemd.ResultDone},
 		{systemdtest.Script{Result: "failed"}, systemd.ResultFailed},
 		{systemdtest.Script{Result: "canceled"}, systemd.ResultCanceled},
 		{systemdtest.Script{Result: "timeout"}, systemd.ResultTimeout},
@@ -229,7 +229,7 @@ func TestHungSystemdFailsCallsByDeadlineOnly(t *testing.T) {
 	sd, u := bed(t)
 	awaitUp(t, u, true)
 	sd.Hang(true)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which even a busy machine sends a call
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // in which even a busy machine sends a call
 	defer cancel()
 	_, err := u.Start(ctx, hostStart, systemd.ModeReplace)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
