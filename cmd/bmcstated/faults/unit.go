@@ -172,6 +172,8 @@ func (w *unitWatch) ended(ev systemd.JobEnded, now time.Duration) {
 	w.order.done = ev.Result == systemd.ResultDone
 	cancelled := ev.Result == systemd.ResultCanceled && w.last.Active == "failed"
 	switch {
+	case w.order.typ == "stop" && ev.Result == systemd.ResultLost:
+		w.order.typ, w.order.done = "", true // the readings that follow tell whether it was done
 	case w.order.restarts() && noStart[ev.Result] && !w.ours && !running(w.last):
 		w.up, w.order, w.verdictAt = true, order{}, now+jobNews // its last reading may be to come
 	case w.up && !w.order.done && (running(w.last) || cancelled):
