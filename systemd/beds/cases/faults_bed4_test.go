@@ -269,6 +269,23 @@ func TestFaultsCase34SystemctlIsNotFought(t *testing.T) {
 	assert.Equal(t, "inactive", strings.TrimSpace(string(out)))
 }
 
+// A service that ends with an error when it is stopped, and at once, so that its
+// job is over before the job's type can be read, is stopped all the same.
+func TestFaultsCase34StopWithAnError(t *testing.T) {
+	const unit = "t-rough.service"
+	install(t, map[string]string{unit: "[Unit]\nStartLimitIntervalSec=0\n[Service]\n" +
+		"ExecStart=/bin/sh -c 'trap \"exit 3\" TERM; sleep infinity & wait'\n"})
+	shell(t, "systemctl", "start", unit)
+	b := faultMonitor(t, `"name": "kept", "unit": "`+unit+`", "retryCount": -1, `+often)
+	for range 10 {
+		b.until("kept", "Status", "OK")
+		shell(t, "systemctl", "stop", unit)
+		b.until("kept", "Status", "OFFLINE")
+		shell(t, "systemctl", "start", unit)
+	}
+	assert.Zero(t, countOf(b.decisions("kept"), "RESTART"))
+}
+
 const (
 	hungRole = "BMCSTATE_BED_HUNG"
 	hungPort = "4711"
