@@ -35,7 +35,7 @@ type machine struct {
 
 // unhurried is a board with times that a busy machine keeps: a press that takes
 // 0.4 s instead of 50 ms would be a forced off on the quick one.
-const unhurried = `{"simulate": {"timings": {"overrideHold": "1s", "forceOffPulse": "10s", "powerOKWatchdog": "60s"}}}`
+const unhurried = `{"simulate": {"timings": {"overrideHold": "2s", "forceOffPulse": "10s", "powerOKWatchdog": "60s"}}}`
 
 // runDir returns a directory in memory, as /run is, so that a busy disk stretches
 // no press.

@@ -128,7 +128,7 @@ func unhurried(config string) string {
 		}
 	}
 	timings := block(block(all, "simulate"), "timings")
-	preset(timings, "overrideHold", "1s")
+	preset(timings, "overrideHold", "2s")
 	preset(timings, "forceOffPulse", "10s")
 	preset(timings, "powerOKWatchdog", "60s")
 	preset(timings, "sioPowerGoodWatchdog", "60s")

@@ -108,7 +108,7 @@ func TestFaultMonitorDoesNotFightPeople(t *testing.T) {
 		"the guest's own poweroff": func(d *daemon) { d.stimulate(gpio.Stimulus{Do: gpio.DoPowerOff}) },
 		"the front button":         func(d *daemon) { d.stimulate(gpio.Stimulus{Do: gpio.DoPress, Signal: gpio.PowerButton}) },
 		"the front button, held": func(d *daemon) {
-			d.stimulate(gpio.Stimulus{Do: gpio.DoPress, Signal: gpio.PowerButton, Hold: gpio.Duration(time.Second)})
+			d.stimulate(gpio.Stimulus{Do: gpio.DoPress, Signal: gpio.PowerButton, Hold: gpio.Duration(3 * time.Second)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
