@@ -250,6 +250,7 @@ func (l *Loop) tick() {
 		case l.opts.Units.Owes(w.unit):
 			w.verdictAt = now + jobNews // what explains the end may be among it
 		default:
+			w.coming = false // it was lost on its way
 			l.tellUnit(w, w.verdict(now))
 		}
 	}

@@ -162,3 +162,18 @@ func TestRestartDueBeforeTheNewsOfAStop(t *testing.T) {
 	assert.Equal(t, "OFFLINE", s.status())
 	assert.Empty(t, s.restarts)
 }
+
+// News of a job that is lost on its way is not waited for without end.
+func TestLostNewsOfAJobHidesNoDeath(t *testing.T) {
+	s := newStill(t, monitor.Backoff{})
+	s.unitEvent(systemd.UnitChanged{JobComes: true, State: systemd.UnitState{
+		Name: web, Load: "loaded", Active: "failed", Result: "signal", InvocationID: "a"}})
+	deaths := func() uint64 {
+		r, _ := s.mon.Resource(web)
+		return r.Counters().Failures[monitor.CauseDeath]
+	}
+	assert.Zero(t, deaths(), "it may have been stopped")
+	s.boot += time.Second
+	s.tick()
+	assert.EqualValues(t, 1, deaths())
+}
