@@ -178,6 +178,7 @@ func TestSubmitRepeatsAnswerTheStoredStatus(t *testing.T) {
 		require.True(t, strings.HasSuffix(out, fmt.Sprint(" ", repeated)), out)
 	}
 	require.Contains(t, submit("a", "HT.On"), queuePath+"/request/")
+	d.eventually("the launch", func() bool { return strings.Contains(submit("a", "HT.On"), "Status.Running") })
 	check("a", "HT.On", "Running", true)
 	check("b", "HT.Off", "Pending", false)
 	check("b", "HT.Off", "Pending", true)
