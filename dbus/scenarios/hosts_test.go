@@ -14,9 +14,12 @@ import (
 	"github.com/bmcstate/bmcstate/state/statetest"
 )
 
-// Four hosts on four chassis in one daemon. Host 2 is number 1 here.
+// fourHosts is four hosts on four chassis in one daemon. Host 2 is number 1 here.
+// Their OS takes its time to power off, so that the power is read on while it is
+// asked to: where it may have been off before that, powerOKWatchdog is waited for a
+// start by the press.
 const fourHosts = `{"gracefulTimeout": "10m", "depthLimit": 200, "share": 200, "connShare": 200,
-	"simulate": {"count": 4, "timings": {"powerGoodDelay": "20ms", "postDelay": "10ms", "guestShutdown": "20ms", "powerPulse": "10ms", "powerCycle": "10ms", "overrideHold": "2s"}}}`
+	"simulate": {"count": 4, "timings": {"powerGoodDelay": "20ms", "postDelay": "10ms", "guestShutdown": "300ms", "powerOKWatchdog": "10s", "powerPulse": "10ms", "powerCycle": "10ms", "overrideHold": "2s"}}}`
 
 // load is what one client asks of each host, and of its chassis, again and again.
 var load = []string{"Host.On", "Host.Reboot", "Host.Off", "Chassis.On", "Chassis.PowerCycle", "Chassis.Off"}
