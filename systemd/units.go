@@ -181,12 +181,8 @@ func (u *Units) State(unit string) (UnitState, bool) {
 func (u *Units) Owes(unit string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, j := range u.jobs {
-		if j.watch != nil && j.watch.name == unit && !j.announced {
-			return true
-		}
-	}
-	return u.events.holds(unit)
+	w := u.watched[unit]
+	return w != nil && u.jobComes(w) || u.events.holds(unit)
 }
 
 // Refresh has the units (all watched ones if none is named) read again. What
