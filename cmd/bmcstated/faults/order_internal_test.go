@@ -112,6 +112,14 @@ func TestProbeDuringAnOrder(t *testing.T) {
 	}
 }
 
+// newsOfStop tells of an operator's stop that is done, and waits until it is judged.
+func (s *still) newsOfStop() {
+	s.queued("stop")
+	s.ended("done")
+	s.boot += time.Second
+	s.tick()
+}
+
 // A clean end waits for the news of the order that explains it, and so does what
 // a probe has seen of it.
 func TestProbeBeforeTheNewsOfAnOrder(t *testing.T) {
@@ -120,10 +128,7 @@ func TestProbeBeforeTheNewsOfAnOrder(t *testing.T) {
 	s.reads("inactive", "a")
 	s.probe()
 	assert.Empty(t, s.restarts)
-	s.queued("stop")
-	s.ended("done")
-	s.boot += time.Second
-	s.tick()
+	s.newsOfStop()
 	assert.Equal(t, "OFFLINE", s.status())
 	assert.Empty(t, s.restarts)
 }
@@ -155,10 +160,7 @@ func TestRestartDueBeforeTheNewsOfAStop(t *testing.T) {
 	s.tick()
 	s.settle()
 	assert.Empty(t, s.restarts)
-	s.queued("stop")
-	s.ended("done")
-	s.boot += time.Second
-	s.tick()
+	s.newsOfStop()
 	assert.Equal(t, "OFFLINE", s.status())
 	assert.Empty(t, s.restarts)
 }
