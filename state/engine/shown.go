@@ -5,10 +5,18 @@ import (
 	"github.com/bmcstate/bmcstate/state/sequence"
 )
 
-// awaitsOthers reports whether a cycle by units has passed through off, and
-// somebody else's unit is to bring power up. Until that does, off is shown.
-func (d *domain) awaitsOthers(on bool) bool {
-	return !on && d.cfg.Targets != nil && d.run.current().AfterPassage
+// showing is what the running step has to show. Where a cycle by units has passed
+// through off, and somebody else's unit is to bring power up, off is shown until
+// that does.
+func (d *domain) showing(on bool) sequence.Show {
+	if d.run == nil || d.run.mode == modeUnknown {
+		return sequence.ShowSeen
+	}
+	st := d.run.current()
+	if !on && d.cfg.Targets != nil && st.AfterPassage {
+		return sequence.ShowSeen
+	}
+	return st.Show
 }
 
 // hostState is what CurrentHostState shows.
@@ -21,17 +29,15 @@ func (d *domain) hostState() state.HostState {
 		return d.values.lastHost
 	}
 	running := d.running()
-	if d.run != nil && d.run.mode != modeUnknown && !d.awaitsOthers(on) {
-		switch d.run.current().Show {
-		case sequence.ShowStopping, sequence.ShowCutting:
-			if on && d.values.lastHost != state.HostStateOff {
-				return state.HostStateTransitioningToOff
-			}
-			return state.HostStateOff
-		case sequence.ShowPowering, sequence.ShowStarting:
-			if !running || d.run.verdict == state.VerdictReset {
-				return state.HostStateTransitioningToRunning
-			}
+	switch d.showing(on) {
+	case sequence.ShowStopping, sequence.ShowCutting:
+		if on && d.values.lastHost != state.HostStateOff {
+			return state.HostStateTransitioningToOff
+		}
+		return state.HostStateOff
+	case sequence.ShowPowering, sequence.ShowStarting:
+		if !running || d.run.verdict == state.VerdictReset {
+			return state.HostStateTransitioningToRunning
 		}
 	}
 	switch {
@@ -65,16 +71,14 @@ func (d *domain) powerState() state.PowerState {
 	if !known {
 		return d.values.lastPower
 	}
-	if d.run != nil && d.run.mode != modeUnknown && !d.awaitsOthers(on) {
-		switch show := d.run.current().Show; {
-		case show == sequence.ShowCutting && on:
-			return state.PowerStateTransitioningToOff
-		case (show == sequence.ShowPowering || show == sequence.ShowSupplying) && !on:
-			return state.PowerStateTransitioningToOn
-		}
-	}
-	if on {
+	switch show := d.showing(on); {
+	case show == sequence.ShowCutting && on:
+		return state.PowerStateTransitioningToOff
+	case (show == sequence.ShowPowering || show == sequence.ShowSupplying) && !on:
+		return state.PowerStateTransitioningToOn
+	case on:
 		return state.PowerStateOn
+	default:
+		return state.PowerStateOff
 	}
-	return state.PowerStateOff
 }
